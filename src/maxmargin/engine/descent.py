@@ -1,0 +1,99 @@
+"""The one loop: a method gives ``step`` and ``objective``; ``descend`` runs them.
+
+It refuses a rising objective where the method promises none, keeps the best state, records the
+history, knows why it stopped and lets callbacks look on (and stop it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+CONVERGED, MAX_ITER, STALLED = "converged", "max_iter", "stalled"
+TIME, CALLBACK = "time", "callback"
+
+
+class Method(Protocol):
+    """What ``descend`` needs of a method at fixed settings."""
+
+    def step(self, state: Any) -> Any:
+        """Return the next state."""
+
+    def objective(self, state: Any) -> float:
+        """Value that must not rise."""
+
+    def change(self, old: Any, new: Any) -> float:
+        """Share of the rows (by weight) whose label differs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a descent ended and how it got there."""
+
+    state: Any
+    objective: float
+    history: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    stop_reason: str = CONVERGED
+
+
+def descend(
+    method: Method,
+    state: Any,
+    *,
+    max_iter: int,
+    tol: float,
+    watch: Callable[[float], str | None] = lambda objective: None,
+    monotone: bool = True,
+    patience: int = 10,
+) -> Outcome:
+    """Iterate ``method.step`` from ``state`` until at most ``tol`` of the rows change label.
+
+    Parameters
+    ----------
+    method : Method
+    state : object
+        Initial state.
+    max_iter : int
+    tol : float
+        Share of the rows that may change in the last step.
+    watch : callable
+        Called with the objective after each step; a string it returns is the reason to stop.
+    monotone : bool
+        Whether the objective cannot rise. If it does all the same, by rounding or because an inner
+        solver ended early, the step is refused. Otherwise the best state so far is kept, and
+        ``patience`` steps without a better one end the descent.
+
+    Examples
+    --------
+    >>> class Halve:
+    ...     def step(self, x): return x / 2
+    ...     def objective(self, x): return x * x
+    ...     def change(self, old, new): return abs(old - new)
+    >>> descend(Halve(), 8.0, max_iter=50, tol=0.3).stop_reason
+    'converged'
+    """
+    best, best_value = state, method.objective(state)
+    history = [best_value]
+    since_best = 0
+    for n_iter in range(1, max_iter + 1):
+        new = method.step(state)
+        value = method.objective(new)
+        if not np.isfinite(value) or (monotone and value > best_value + 1e-10 * abs(best_value)):
+            return Outcome(best, best_value, history, n_iter, STALLED)
+        history.append(value)
+        since_best += 1
+        if value <= best_value:
+            best, best_value, since_best = new, value, 0
+        reason = watch(value)
+        if reason is None and method.change(state, new) <= tol:
+            reason = CONVERGED
+        if reason is None and since_best >= patience:
+            reason = STALLED
+        if reason is not None:
+            return Outcome(best, best_value, history, n_iter, reason)
+        state = new
+    return Outcome(best, best_value, history, max_iter, MAX_ITER)

@@ -1,0 +1,369 @@
+"""The feature map X -> Z: every method here is a linear model in an explicit feature space.
+
+A kernel is turned into features by landmarks L (rows of X):
+
+    Z = (K(X, L) M - offset) * scale,       M = U diag(lambda)^(-1/2),   K(L, L) = U diag(lambda) U'
+
+With all rows as landmarks this is exact; with landmarks picked by pivoted Cholesky it is exact up to
+a tolerance on the trace; with random landmarks it is the Nystroem method. The linear kernel needs no
+landmarks: Z is X itself. Features are centred and have unit mean square, so that the strength of a
+regulariser means the same on any data, in any unit and for any number of rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
+
+from .rows import Rows, over_blocks, sweep
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
+_USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
+_SHIFT_INVARIANT = ("rbf", "laplacian")
+
+MAX_LINEAR_WIDTH = 1024  # wider linear problems go through landmarks: the solver factors r x r
+GREEDY_ROWS = 5000  # pivoted Cholesky is memory-bound: above this many rows landmarks are random
+GREEDY_RANK = 512
+NYSTROEM_RANK = 256
+TRACE_TOLERANCE = 1e-6
+MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
+FLOAT32_ROWS = 100_000
+LARGEST, SMALLEST = 1e150, 1e-150  # squares of these are still numbers
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A fitted map from raw rows to centred features of unit mean square.
+
+    Attributes
+    ----------
+    kernel : str or callable
+    params : dict
+        Keyword arguments of the kernel.
+    landmarks : ndarray, csr_matrix or None
+        Rows the kernel is evaluated against; None for the linear kernel on its own columns. For a
+        precomputed kernel, the column numbers.
+    projection : ndarray or None
+        M above.
+    input_offset : ndarray or None
+        Subtracted from raw rows before a shift-invariant kernel: distances far from the origin
+        would lose their digits.
+    offset, scale : ndarray, float
+        Centre and scale of the features.
+    dtype : numpy dtype
+        Type in which features are stored.
+    """
+
+    kernel: str | Callable
+    params: dict
+    landmarks: np.ndarray | sparse.csr_matrix | None
+    projection: np.ndarray | None
+    input_offset: np.ndarray | None
+    offset: np.ndarray
+    scale: float
+    dtype: np.dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return self.offset.shape[0]
+
+    def rows(self, X, n_jobs: int = 1) -> Rows:
+        """Map raw rows. The linear kernel reads X where it lies; other kernels store Z."""
+        if self.landmarks is None:
+            return Rows(X, self.offset, self.scale, n_jobs)
+        Z = self.raw_features(X, n_jobs)
+        Z -= self.offset.astype(Z.dtype)
+        Z *= Z.dtype.type(self.scale)
+        return Rows(Z, n_jobs=n_jobs)
+
+    def raw_features(self, X, n_jobs: int = 1) -> np.ndarray:
+        """``K(X, L) M`` before centring."""
+        assert self.projection is not None
+        Z = np.empty((X.shape[0], self.projection.shape[1]), self.dtype)
+        projection = self.projection.astype(self.dtype)
+
+        def block(start, stop):
+            # Blocks of 1024 rows: the result must not depend on how many rows come at once.
+            for i in range(start, stop, 1024):
+                j = min(i + 1024, stop)
+                Z[i:j] = self.kernel_values(X[i:j]).astype(self.dtype, copy=False) @ projection
+
+        over_blocks(X.shape[0], block, n_jobs)
+        return Z
+
+    def kernel_values(self, X) -> np.ndarray:
+        """Kernel between raw rows and the landmarks."""
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, self.landmarks])
+        return evaluate_kernel(
+            _shifted(X, self.input_offset), self.landmarks, self.kernel, self.params
+        )
+
+
+def _shifted(X, offset):
+    return X if offset is None else X - offset
+
+
+def evaluate_kernel(X, Y, kernel, params: dict) -> np.ndarray:
+    """Kernel matrix between two sets of rows; a value that is not a number is an error.
+
+    Examples
+    --------
+    >>> evaluate_kernel(np.eye(2), np.eye(2), "linear", {})
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        K = np.asarray(pairwise_kernels(X, Y, metric=kernel, **params))
+    if not np.isfinite(K).all():
+        raise ValueError(
+            f"kernel={kernel!r} gave values that are not finite on these rows; scale X first "
+            "(for example with sklearn.preprocessing.StandardScaler) or choose kernel='rbf'."
+        )
+    return K
+
+
+def check_magnitude(X) -> None:
+    """Refuse values whose squares overflow or vanish."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    if largest > LARGEST or 0.0 < largest < SMALLEST:
+        raise ValueError(
+            f"The largest absolute value in X is {largest:.3g}; squared distances need it between "
+            f"{SMALLEST:g} and {LARGEST:g}. Divide X by a constant first."
+        )
+
+
+def kernel_params(X, kernel, gamma, degree, coef0, rng) -> dict:
+    """Keyword arguments of the kernel, with ``gamma="median"`` resolved.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel_params(X, "rbf", "median", 3, 1, np.random.default_rng(0))
+    {'gamma': 0.25}
+    """
+    if callable(kernel) or kernel not in _USES_GAMMA:
+        return {}
+    if gamma == "median":
+        gamma = 1.0 / median_distance(X, rng, squared=kernel != "laplacian")
+    params = {"gamma": None if gamma is None else float(gamma)}
+    if kernel in ("poly", "sigmoid"):
+        params["coef0"] = float(coef0)
+    if kernel == "poly":
+        params["degree"] = degree
+    return params
+
+
+def median_distance(X, rng, squared: bool = True) -> float:
+    """Median squared Euclidean (or Manhattan) distance between distinct rows of a subsample.
+
+    Examples
+    --------
+    >>> float(median_distance(np.array([[0.0], [1.0], [3.0]]), np.random.default_rng(0)))
+    4.0
+    """
+    n = X.shape[0]
+    if n > MEDIAN_ROWS:
+        X = X[np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))]
+    if not sparse.issparse(X):
+        X = np.asarray(X, np.float64)
+        X = X - X.mean(axis=0)
+    distances = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
+    distances = distances[np.triu_indices_from(distances, 1)]
+    # Rounding leaves traces of the squared norms where rows are equal.
+    distances = distances[distances > 1e-14 * distances.max(initial=0.0)]
+    return float(np.median(distances)) if distances.size else 1.0
+
+
+def fit_features(
+    X, weights, *, kernel, params, n_components, rng, n_jobs: int = 1
+) -> tuple[FeatureMap, Rows]:
+    """Choose landmarks, centre and scale; return the map and the mapped training rows.
+
+    Parameters
+    ----------
+    X : ndarray, memmap or csr_matrix of shape (n, d), or (n, n) for a precomputed kernel
+    weights : ndarray of shape (n,)
+    kernel : str or callable
+    params : dict
+        From :func:`kernel_params`.
+    n_components : int, "auto" or None
+        Largest number of features; None keeps all.
+    rng : numpy Generator
+    n_jobs : int
+    """
+    if _is_identity(X, kernel, n_components):
+        return _linear_features(X, weights, n_jobs)
+    n = X.shape[0]
+    dtype = np.dtype(X.dtype)
+    if n > FLOAT32_ROWS:
+        dtype = np.dtype(np.float32)
+    offset = None
+    if kernel in _SHIFT_INVARIANT and not sparse.issparse(X):
+        offset = np.average(X, axis=0, weights=weights)
+    chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
+    landmarks = chosen if kernel == "precomputed" else _shifted(X[chosen], offset)
+    fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
+    fmap = replace(fmap, projection=_projection(fmap.kernel_values(X[chosen]), kernel))
+    Z = fmap.raw_features(X, n_jobs)
+    rows, centre, scale = _centred(Rows(Z, n_jobs=n_jobs), weights)
+    fmap = replace(fmap, offset=centre, scale=scale)
+    Z -= centre.astype(Z.dtype)
+    Z *= Z.dtype.type(scale)
+    return fmap, Rows(Z, n_jobs=n_jobs)
+
+
+def feature_rank(n: int, d: int, kernel, n_components) -> int:
+    """Upper bound on the number of features of the map."""
+    if kernel == "linear" and d <= MAX_LINEAR_WIDTH and n_components in ("auto", None):
+        return d
+    if n_components is None:
+        return n
+    if n_components != "auto":
+        return min(n, int(n_components))
+    return min(n, GREEDY_RANK if n <= GREEDY_ROWS else NYSTROEM_RANK)
+
+
+def _is_identity(X, kernel, n_components) -> bool:
+    if kernel != "linear":
+        return False
+    d = X.shape[1]
+    return d <= MAX_LINEAR_WIDTH and (n_components in ("auto", None) or int(n_components) >= d)
+
+
+def _linear_features(X, weights, n_jobs) -> tuple[FeatureMap, Rows]:
+    rows, centre, scale = _centred(Rows(X, n_jobs=n_jobs), weights)
+    fmap = FeatureMap("linear", {}, None, None, None, centre, scale, np.dtype(X.dtype))
+    return fmap, rows
+
+
+def _centred(rows: Rows, weights) -> tuple[Rows, np.ndarray, float]:
+    """Centre rows and scale them to unit mean square, in two passes."""
+    total = weights.sum()
+    share = (weights / total)[:, None]
+    gathered, _ = sweep(rows, None, lambda _, where: (share[where], 0.0))
+    centre = gathered[0]
+    centred = replace(rows, offset=centre)
+    if rows.is_sparse:
+        squares = share[:, 0] @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
+        mean_square = max(float(squares - centre @ centre), 0.0)
+    else:
+        mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, share))))
+    scale = 1.0 / np.sqrt(mean_square) if mean_square > 0 else 1.0
+    return replace(centred, scale=scale), centre, scale
+
+
+def _square_sum(rows: Rows, share):
+    def block(start, stop):
+        total = 0.0
+        for i in range(start, stop, 1024):
+            j = min(i + 1024, stop)
+            tile = rows.tile(i, j).astype(np.float64, copy=False)
+            total += float(share[i:j, 0] @ np.einsum("ij,ij->i", tile, tile))
+        return total
+
+    return block
+
+
+def _landmark_indices(X, offset, kernel, params, n_components, rng) -> np.ndarray:
+    n = X.shape[0]
+    if n_components is None:
+        return np.arange(n)
+    if n > GREEDY_ROWS:
+        rank = feature_rank(n, X.shape[1], kernel, n_components)
+        return np.sort(rng.choice(n, rank, replace=False))
+    rank = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
+    return pivoted_cholesky(X, offset, kernel, params, rank)
+
+
+def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE) -> np.ndarray:
+    """Greedy landmarks: each is the row worst explained by those before it.
+
+    Stops when the unexplained part of the trace falls below ``tolerance`` of it.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.0], [5.0]])
+    >>> pivoted_cholesky(X, None, "rbf", {"gamma": 1.0}, 3)
+    array([0, 2])
+    """
+    n = X.shape[0]
+    shifted = X if kernel == "precomputed" else _shifted(X, offset)
+    residual = _kernel_diagonal(shifted, kernel, params)
+    enough = tolerance * max(residual.sum(), 0.0)
+    factor = np.zeros((n, rank))
+    chosen: list[int] = []
+    for j in range(rank):
+        pivot = int(np.argmax(residual))
+        if residual.sum() <= enough or residual[pivot] <= 0:
+            break
+        column = (
+            np.array(X[:, pivot], np.float64)
+            if kernel == "precomputed"
+            else evaluate_kernel(shifted, shifted[[pivot]], kernel, params)[:, 0]
+        )
+        column = column - factor[:, :j] @ factor[pivot, :j]
+        factor[:, j] = column / np.sqrt(residual[pivot])
+        residual = residual - factor[:, j] ** 2
+        residual[pivot] = 0.0
+        residual = np.maximum(residual, 0.0)
+        chosen.append(pivot)
+    return np.array(sorted(chosen) or [0])
+
+
+def _kernel_diagonal(X, kernel, params) -> np.ndarray:
+    n = X.shape[0]
+    if kernel == "precomputed":
+        return np.array(np.diag(X), np.float64)
+    if kernel in ("rbf", "laplacian", "cosine"):
+        return np.ones(n)
+    if kernel == "linear":
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        return np.asarray(square.sum(axis=1), np.float64).ravel()
+    return np.array([evaluate_kernel(X[[i]], X[[i]], kernel, params)[0, 0] for i in range(n)])
+
+
+def _projection(K, kernel) -> np.ndarray:
+    """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
+    K = np.asarray(K, np.float64)
+    lam, U = linalg.eigh(0.5 * (K + K.T))
+    top = max(lam[-1], 0.0)
+    if lam[0] < -1e-6 * max(top, 1e-300):
+        message = (
+            f"kernel={kernel!r} is not positive semi-definite: its smallest eigenvalue is "
+            f"{lam[0]:.3g}, its largest {top:.3g}."
+        )
+        if kernel == "precomputed":
+            raise ValueError(f"{message} Add at least {-lam[0]:.3g} to its diagonal.")
+        warnings.warn(f"{message} The negative part is dropped.", UserWarning, stacklevel=2)
+    keep = lam > max(1e-10 * top, 0.0)
+    if not keep.any():
+        return np.zeros((K.shape[0], 1))
+    # Largest first; a fixed sign makes the features reproducible.
+    U, lam = U[:, keep][:, ::-1], lam[keep][::-1]
+    U = U * np.sign(U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])])
+    return U / np.sqrt(lam)
+
+
+def check_precomputed(K) -> None:
+    """A precomputed kernel must be a symmetric square matrix."""
+    if sparse.issparse(K):
+        raise ValueError("kernel='precomputed' needs a dense matrix, got a sparse one.")
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square matrix at fit, got shape {K.shape}. "
+            "Pass the kernel between all training rows."
+        )
+    off = float(np.abs(K - K.T).max())
+    if off > 1e-6 * max(float(np.abs(K).max()), 1e-300):
+        raise ValueError(
+            f"kernel='precomputed' needs a symmetric matrix; entries differ by up to {off:.3g} "
+            "from their mirror image. Pass (K + K.T) / 2 if that is what you mean."
+        )

@@ -1,0 +1,216 @@
+"""The one data pass: scores, a per-row rule, a weighted sum of rows.
+
+Every method touches the data only through
+
+    S = Z W' ;   A = rule(S) ;   G = A' Z
+
+over tiles of rows. :class:`Rows` knows where Z lies (an array, a memory-mapped file, a CSR matrix)
+and how it is centred; nothing else does. Tiles are fixed and their sums are added in order, so the
+result has the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels.sparse import csr_scores, csr_weighted_sum
+
+# OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits do not
+# depend on how the rows are blocked.
+TILE = 1024
+TILES_PER_BLOCK = 16
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of ``Z = (data - offset) * scale``, read tile by tile.
+
+    Parameters
+    ----------
+    data : ndarray, memmap or csr_matrix of shape (n, r)
+        The stored rows. CSR rows are centred implicitly and never made dense.
+    offset : ndarray of shape (r,) or None
+        Subtracted from every row.
+    scale : float
+        Multiplies every row.
+    n_jobs : int
+        Threads over blocks of tiles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = Rows(np.array([[1.0, 2.0], [3.0, 4.0]]), offset=np.array([2.0, 3.0]))
+    >>> scores(rows, np.array([[1.0, 1.0]])).ravel()
+    array([-2.,  2.])
+    """
+
+    data: np.ndarray | sparse.csr_matrix
+    offset: np.ndarray | None = None
+    scale: float = 1.0
+    n_jobs: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Floating type in which tiles are multiplied."""
+        return self.data.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are stored as CSR."""
+        return sparse.issparse(self.data)
+
+    def tile(self, start: int, stop: int) -> np.ndarray:
+        """Return rows ``start:stop`` of Z as a dense array (dense storage only)."""
+        tile = np.ascontiguousarray(self.data[start:stop])
+        if self.offset is not None:
+            tile = tile - self.offset.astype(tile.dtype, copy=False)
+        if self.scale != 1.0:
+            tile = tile * tile.dtype.type(self.scale)
+        return tile
+
+    def take(self, indices: np.ndarray) -> Rows:
+        """Return the chosen rows, in memory."""
+        data = self.data[indices]
+        return replace(self, data=data if sparse.issparse(data) else np.ascontiguousarray(data))
+
+    def tile_scores(self, start: int, stop: int, weights: np.ndarray) -> np.ndarray:
+        """``Z[start:stop] @ weights`` for weights of shape (r, m)."""
+        if not self.is_sparse:
+            return self.tile(start, stop) @ weights
+        data = self.data
+        out = np.empty((stop - start, weights.shape[1]), self.dtype)
+        csr_scores(data.data, data.indices, data.indptr, start, stop, weights, out)
+        if self.offset is not None:
+            out -= self.offset @ weights
+        return out * self.dtype.type(self.scale)
+
+    def tile_sum(self, start: int, stop: int, codes: np.ndarray) -> np.ndarray:
+        """``codes' Z[start:stop]`` for codes of shape (stop - start, m), as (m, r)."""
+        codes = codes.astype(self.dtype, copy=False)
+        if not self.is_sparse:
+            return codes.T @ self.tile(start, stop)
+        data = self.data
+        out = np.zeros((self.shape[1], codes.shape[1]), self.dtype)
+        csr_weighted_sum(data.data, data.indices, data.indptr, start, stop, codes, out)
+        if self.offset is not None:
+            out -= np.outer(self.offset, codes.sum(axis=0))
+        return out.T * self.dtype.type(self.scale)
+
+
+def _tiles(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    return ((i, min(i + TILE, stop)) for i in range(start, stop, TILE))
+
+
+def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> list:
+    """Call ``work(start, stop)`` on fixed blocks of rows and return the results in order.
+
+    The blocks do not depend on ``n_jobs``: only who works on them does.
+
+    Examples
+    --------
+    >>> over_blocks(20_000, lambda start, stop: stop - start)
+    [16384, 3616]
+    """
+    size = TILE * TILES_PER_BLOCK
+    bounds = [(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
+    if n_jobs == 1 or len(bounds) == 1:
+        return [work(*b) for b in bounds]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        futures = [pool.submit(work, *b) for b in bounds]
+        try:
+            return [f.result() for f in futures]
+        except BaseException:
+            for f in futures:
+                f.cancel()
+            raise
+
+
+def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
+    """One pass over the data.
+
+    Parameters
+    ----------
+    rows : Rows
+    weights : ndarray of shape (m, r) or None
+        One row per score; None if the rule needs no scores.
+    rule : callable
+        ``rule(scores, where) -> (codes, sums)`` for the rows in the slice ``where``: ``codes`` is
+        (rows, c) or None, ``sums`` an array (or number) that is added up over all tiles.
+
+    Returns
+    -------
+    gathered : ndarray of shape (c, r) or None
+        ``codes' Z`` over all rows, in float64.
+    sums : ndarray or float
+        The rule's sums.
+    """
+    columns = None if weights is None else np.ascontiguousarray(weights.T, dtype=rows.dtype)
+
+    def block(start, stop):
+        gathered, sums = None, 0.0
+        for i, j in _tiles(start, stop):
+            tile_scores = None if columns is None else rows.tile_scores(i, j, columns)
+            codes, tile_sums = rule(tile_scores, slice(i, j))
+            if codes is not None:
+                part = rows.tile_sum(i, j, codes).astype(np.float64)
+                gathered = part if gathered is None else gathered + part
+            sums = sums + tile_sums
+        return gathered, sums
+
+    parts = over_blocks(rows.shape[0], block, rows.n_jobs)
+    total = None if parts[0][0] is None else sum(p[0] for p in parts)
+    return total, sum(p[1] for p in parts)
+
+
+def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:
+    """``Z W'`` for all rows, (n, m) in float64."""
+    out = np.empty((rows.shape[0], weights.shape[0]))
+
+    def keep(tile_scores, where):
+        out[where] = tile_scores
+        return None, 0.0
+
+    sweep(rows, weights, keep)
+    return out
+
+
+def weighted_sum(rows: Rows, codes: np.ndarray) -> np.ndarray:
+    """``codes' Z`` for codes of shape (n, c), as (c, r) in float64."""
+    gathered, _ = sweep(rows, None, lambda _, where: (codes[where], 0.0))
+    return gathered
+
+
+def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
+    """``Z' diag(weights) Z`` in float64."""
+    if rows.is_sparse:
+        return _csr_gram(rows, weights)
+
+    def block(start, stop):
+        total = np.zeros((rows.shape[1],) * 2)
+        for i, j in _tiles(start, stop):
+            tile = rows.tile(i, j)
+            total += (tile * weights[i:j, None].astype(tile.dtype)).T @ tile
+        return total
+
+    return sum(over_blocks(rows.shape[0], block, rows.n_jobs))
+
+
+def _csr_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
+    data = rows.data.astype(np.float64)
+    gram = (data.T @ data.multiply(weights[:, None]).tocsr()).toarray()
+    if rows.offset is not None:
+        # sum w (x - o)(x - o)' = X'WX - m o' - o m' + W o o'  with  m = X'w
+        mass = data.T @ weights
+        cross = np.outer(mass, rows.offset)
+        gram += weights.sum() * np.outer(rows.offset, rows.offset) - cross - cross.T
+    return gram * rows.scale**2

@@ -1,0 +1,1 @@
+"""Compiled functions on arrays: ``njit(cache=True, nogil=True)``, never ``parallel=True``."""
