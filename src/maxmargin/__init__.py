@@ -1,0 +1,8 @@
+"""Maximum margin clustering: find the labels for which the gap between classes is widest."""
+
+from ._compat import TimeLimit
+from .alternating import AlternatingMarginClustering
+
+__version__ = "0.1.0"
+
+__all__ = ["AlternatingMarginClustering", "TimeLimit", "__version__"]

@@ -77,7 +77,7 @@ def descend(
     'converged'
     """
     best, best_value = state, method.objective(state)
-    history = [best_value]
+    history = [best_value] if np.isfinite(best_value) else []
     since_best = 0
     for n_iter in range(1, max_iter + 1):
         new = method.step(state)

@@ -1,0 +1,422 @@
+"""The one estimator class the methods share: validate, map, fit, predict.
+
+A method's module gives ``_fit_rows``, which turns mapped rows into a :class:`Model`; everything a
+user calls is written here, once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from ._compat import (
+    CallbackSupportMixin,
+    FitWatch,
+    Interval,
+    StrOptions,
+    progress_callbacks,
+    with_callbacks,
+)
+from .engine.descent import CONVERGED, MAX_ITER
+from .engine.features import (
+    KERNELS,
+    FeatureMap,
+    check_magnitude,
+    check_precomputed,
+    feature_rank,
+    fit_features,
+    kernel_params,
+)
+from .engine.rows import Rows, scores
+from .engine.samples import Sample, count_distinct, make_sample
+
+SHARED_CONSTRAINTS: dict[str, list] = {
+    "n_clusters": [Interval(Integral, 1, None, closed="left")],
+    "kernel": [StrOptions(set(KERNELS)), callable],
+    "gamma": [StrOptions({"median"}), Interval(Real, 0, None, closed="neither"), None],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), None],
+    "balance": [Interval(Real, 0, 1, closed="both")],
+    "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "random_state": ["random_state"],
+    "n_jobs": [None, Integral],
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a method returns: linear splits in feature space and how clusters follow from them.
+
+    Attributes
+    ----------
+    coef, intercept : ndarray of shape (m, r) and (m,)
+        One row per split.
+    paths : ndarray of shape (k, m)
+        Signs of the splits that lead to each cluster, 0 where a split does not matter. The score of
+        a cluster is its smallest signed split score, so the cluster with the largest score is the
+        one a walk down the tree ends in.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    paths: np.ndarray
+    objective: float = 0.0
+    history: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    stop_reason: str = CONVERGED
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    def cluster_scores(self, split_scores: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of the clusters from scores (n, m) of the splits."""
+        out = np.zeros((split_scores.shape[0], self.paths.shape[0]))
+        for cluster, path in enumerate(self.paths):
+            used = np.flatnonzero(path)
+            if used.size:
+                out[:, cluster] = (split_scores[:, used] * path[used]).min(axis=1)
+        return out
+
+
+@contextmanager
+def _earlier_fit_kept(estimator):
+    """Put the fitted attributes back if the fit does not come to its end."""
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        callbacks = {k: v for k, v in estimator.__dict__.items() if k.startswith("_callback")}
+        to_teardown = estimator.__dict__.get("_skl_callbacks_to_teardown")
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before | callbacks)
+        if to_teardown is not None:
+            estimator._skl_callbacks_to_teardown = to_teardown
+        raise
+
+
+class BaseMarginClustering(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
+    """Base of all margin clustering estimators; not for direct use."""
+
+    @with_callbacks
+    def fit(self, X, y=None, *, sample_weight=None, partial_labels=None):
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 counts like the row given twice, 0 like the row left out.
+        partial_labels : array-like of shape (n_samples,), optional
+            Known clusters, numbered from 0; -1 where unknown. They are kept, and the clusters are
+            numbered accordingly.
+
+        Returns
+        -------
+        self : estimator
+        """
+        with _earlier_fit_kept(self):
+            self._validate_params()
+            self._fit(X, sample_weight, partial_labels)
+        return self
+
+    def _fit(self, X, sample_weight, partial_labels) -> None:
+        warm = self._warm_labels(X)
+        X = self._validated(X, reset=True)
+        weights = self._checked_weights(sample_weight, X)
+        known = self._checked_partial_labels(partial_labels, X.shape[0])
+        self._check_counts(X, weights)
+        if self.verbose and not getattr(self, "_skl_callbacks", None):
+            self.set_callbacks(*progress_callbacks())
+            try:
+                return self._fit_validated(X, weights, known, warm)
+            finally:
+                self.set_callbacks()
+        return self._fit_validated(X, weights, known, warm)
+
+    def _fit_validated(self, X, weights, known, warm) -> None:
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        n_jobs = effective_n_jobs(self.n_jobs)
+        # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
+        with threadpool_limits(1):
+            merge = self.kernel != "precomputed" and warm is None and self._mergeable()
+            sample = make_sample(X, weights, known, merge)
+            fmap, rows = self._fit_features(sample, rng, n_jobs)
+            watch = FitWatch(self)
+            model = self._fit_rows(rows, sample, fmap, rng, watch, warm)
+            self._publish(model, fmap, X, weights, known, n_jobs, sample)
+            watch.close()
+
+    def _mergeable(self) -> bool:
+        """Whether equal rows may be merged (not where the user gave something row by row)."""
+        return True
+
+    def _fit_features(self, sample: Sample, rng, n_jobs) -> tuple[FeatureMap, Rows]:
+        params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
+        return fit_features(
+            sample.X,
+            sample.weights,
+            kernel=self.kernel,
+            params=params,
+            n_components=self.n_components,
+            rng=rng,
+            n_jobs=n_jobs,
+        )
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        """Cluster mapped rows: the method itself."""
+        raise NotImplementedError
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def _validated(self, X, reset: bool):
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            accept_large_sparse=True,
+        )
+        if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
+            X = X.copy()
+            X.sum_duplicates()
+        check_magnitude(X)
+        if reset and self.kernel == "precomputed":
+            check_precomputed(X)
+        return X
+
+    def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError(
+                f"sample_weight must not be negative; row {int(np.argmin(weights))} has "
+                f"{weights.min():g}."
+            )
+        if not (weights > 0).any():
+            raise ValueError("sample_weight is zero everywhere; at least one row must count.")
+        return weights
+
+    def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
+        if partial_labels is None:
+            return None
+        known = np.asarray(partial_labels)
+        if known.shape != (n,):
+            raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
+        if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
+            raise ValueError("partial_labels must be whole numbers, with -1 for unknown.")
+        known = known.astype(np.int64)
+        if known.min() < -1 or known.max() >= self.n_clusters:
+            raise ValueError(
+                f"partial_labels must lie between 0 and n_clusters - 1 = {self.n_clusters - 1}, "
+                f"or be -1 for unknown; got values from {known.min()} to {known.max()}."
+            )
+        return known if (known >= 0).any() else None
+
+    def _check_counts(self, X, weights) -> None:
+        n = X.shape[0] if weights is None else int(np.count_nonzero(weights))
+        k = self.n_clusters
+        if n < k:
+            raise ValueError(
+                f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
+            )
+        rows = X if weights is None else X[np.flatnonzero(weights)]
+        distinct = count_distinct(rows, k) if k > 1 else k
+        if distinct < k:
+            raise ValueError(
+                f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
+                f"n_clusters={k}."
+            )
+        needed, available = self.estimate_memory(*X.shape), _available_memory()
+        if needed > available:
+            raise MemoryError(
+                f"This fit needs about {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are "
+                f"available. Lower n_components (now {self.n_components!r}), pass float32, or fit "
+                "on a sample of the rows and predict the rest."
+            )
+
+    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself.
+
+        Examples
+        --------
+        >>> from maxmargin import AlternatingMarginClustering
+        >>> AlternatingMarginClustering(n_components=128).estimate_memory(1_000_000, 20) / 2**30 < 1
+        True
+        """
+        rank = feature_rank(n_samples, n_features, self.kernel, self.n_components)
+        stored = 0 if self.kernel == "linear" and rank == n_features else n_samples * rank
+        itemsize = 4 if n_samples > 100_000 else 8
+        merged = n_samples * n_features * 8 if n_samples <= 10_000 else 0
+        return int(stored * itemsize + merged + 12 * 8 * n_samples + 4 * 8 * rank**2)
+
+    # -- results --------------------------------------------------------------------------------
+
+    def _publish(self, model, fmap, X, weights, known, n_jobs, sample) -> None:
+        """Set the fitted attributes: labels by the predict path, clusters by falling size."""
+        if fmap.landmarks is None:
+            # coef_ and intercept_ of the linear kernel apply to raw rows.
+            coef = model.coef * fmap.scale
+            model = replace(
+                model, coef=coef, intercept=model.intercept - coef @ fmap.offset
+            )
+            fmap = replace(fmap, scale=1.0)
+        self.feature_map_ = fmap
+        self._n_features_out = self.n_clusters
+        self.coef_, self.intercept_ = model.coef, model.intercept
+        self._paths = model.paths
+        if known is None:
+            order = self._falling_sizes(sample, n_jobs)
+            self._paths = model.paths[order]
+        self._positive_last()
+        margins = self._scores(X, n_jobs)
+        self.labels_ = margins.argmax(axis=1).astype(np.int32)
+        if known is not None:
+            self.labels_[known >= 0] = known[known >= 0]
+        counts = np.ones(X.shape[0]) if weights is None else weights
+        self.cluster_sizes_ = np.bincount(self.labels_, counts, minlength=self.n_clusters)
+        if weights is None:
+            self.cluster_sizes_ = self.cluster_sizes_.astype(np.int64)
+        self.exemplar_indices_ = _exemplars(margins, self.labels_)
+        self.objective_ = float(model.objective)
+        self.history_ = list(model.history)
+        self.n_iter_ = model.n_iter
+        self.stop_reason_ = model.stop_reason
+        for name, value in model.extras.items():
+            setattr(self, name, value)
+        if model.stop_reason == MAX_ITER:
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before "
+                "the labels settled; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _falling_sizes(self, sample: Sample, n_jobs: int) -> np.ndarray:
+        """Cluster order: by falling weight, ties by the first row in the order of the contents."""
+        labels = self._scores(sample.X, n_jobs).argmax(axis=1)
+        k = self.n_clusters
+        sizes = np.bincount(labels, sample.weights, minlength=k)
+        first = np.full(k, len(labels))
+        seen, where = np.unique(labels, return_index=True)
+        first[seen] = where
+        return np.lexsort((first, -sizes))
+
+    def _positive_last(self) -> None:
+        """For two clusters a positive split score means cluster 1, as in scikit-learn."""
+        if self._paths.shape == (2, 1) and self._paths[0, 0] > 0:
+            self._paths = -self._paths
+            self.coef_, self.intercept_ = -self.coef_, -self.intercept_
+
+    def _scores(self, X, n_jobs: int | None = None) -> np.ndarray:
+        n_jobs = effective_n_jobs(self.n_jobs) if n_jobs is None else n_jobs
+        model = Model(self.coef_, self.intercept_, self._paths)
+        if self.feature_map_.landmarks is None:
+            # (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
+            intercept = self.intercept_ + self.coef_ @ self.feature_map_.offset
+        else:
+            intercept = self.intercept_
+        if model.coef.shape[0] == 0:
+            return model.cluster_scores(np.zeros((X.shape[0], 0)))
+        rows = self.feature_map_.rows(X, n_jobs)
+        return model.cluster_scores(scores(rows, model.coef) + intercept)
+
+    def decision_function(self, X) -> np.ndarray:
+        """Score of every row for every cluster, (n_samples, n_clusters).
+
+        A row belongs to the cluster of its largest score; scores near +-1 are on the margin.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        with threadpool_limits(1):
+            return self._scores(X)
+
+    def predict(self, X) -> np.ndarray:
+        """Cluster of every row."""
+        return self.decision_function(X).argmax(axis=1).astype(np.int32)
+
+    def transform(self, X) -> np.ndarray:
+        """Scores of :meth:`decision_function` as new features."""
+        return self.decision_function(X)
+
+    def score(self, X, y=None) -> float:
+        """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
+        margins = self.decision_function(X).max(axis=1)
+        return -float(self._margin_losses(margins).mean())
+
+    def _margin_losses(self, margins: np.ndarray) -> np.ndarray:
+        """Loss of rows with the given margin."""
+        raise NotImplementedError
+
+    def _warm_labels(self, X) -> np.ndarray | None:
+        """Labels of the previous fit's model on the new rows, for ``warm_start``."""
+        if not self.warm_start or not hasattr(self, "labels_"):
+            return None
+        if self._paths.shape[0] != self.n_clusters:
+            return None
+        return self.predict(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _exemplars(margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Most certain row of each cluster: the largest lead of its score over the next best."""
+    k = margins.shape[1]
+    own = margins[np.arange(len(labels)), labels]
+    others = margins.copy()
+    others[np.arange(len(labels)), labels] = -np.inf
+    lead = own - others.max(axis=1) if k > 1 else own
+    return np.array(
+        [
+            int(np.argmax(np.where(labels == c, lead, -np.inf))) if (labels == c).any() else -1
+            for c in range(k)
+        ]
+    )
+
+
+def _available_memory() -> float:
+    """Bytes of memory that can be had, infinity where the system does not say."""
+    try:
+        with open("/proc/meminfo") as f:
+            lines = dict(line.split(":", 1) for line in f)
+        return float(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return float("inf")
+
+
+Watch = Callable[[float], str | None]

@@ -1,0 +1,242 @@
+"""Pictures of a clustering. matplotlib is imported only when one is drawn."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["plot_clusters", "plot_history", "row_margins"]
+
+# Okabe and Ito's colours, told apart by colour-blind readers too; the last two are for k > 8.
+COLOURS = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C6D31", "#999999",
+    "#6A3D9A", "#B15928",
+)  # fmt: skip
+INK = "#333333"
+MAX_POINTS = 4000
+GRID = 240
+
+
+def row_margins(scores: np.ndarray) -> np.ndarray:
+    """How far each row is from changing its cluster: best score minus second best.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_clusters)
+        What `decision_function` returns.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Never negative; the score itself where there is one cluster only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.display import row_margins
+    >>> row_margins(np.array([[1.0, -1.0], [0.25, 0.5]]))
+    array([2.  , 0.25])
+    """
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    top_two = np.partition(scores, -2, axis=1)[:, -2:]
+    return top_two[:, 1] - top_two[:, 0]
+
+
+def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any = None) -> Any:
+    """Draw the rows in their clusters, and what separates them.
+
+    Two columns are drawn as they are, on the regions that `predict` gives, with the boundary
+    (solid) and the margins (dashed). With more columns, two clusters are drawn as score against first
+    principal component, and more clusters in the plane of the first two components. Rings mark the
+    most certain row of each cluster.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator, or a pipeline that ends in one.
+    X : array-like of shape (n_rows, n_columns)
+        The rows it was fitted on. At most 4000 of them are drawn.
+    labels : ndarray of shape (n_rows,), default=None
+        Colour the rows by these labels instead of their clusters.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from maxmargin import AlternatingMarginClustering
+    >>> from maxmargin.display import plot_clusters
+    >>> X, _ = make_moons(60, noise=0.05, random_state=0)
+    >>> model = AlternatingMarginClustering(random_state=0).fit(X)
+    >>> plot_clusters(model, X).get_xlabel()  # doctest: +SKIP
+    'column 0'
+    """
+    ax = _axes(ax)
+    names = list(getattr(X, "columns", [])) or [f"column {j}" for j in range(X.shape[1])]
+    X = X if sparse.issparse(X) else np.asarray(X)
+    scores = _quietly(model.decision_function, X)
+    colours = scores.argmax(axis=1) if labels is None else np.asarray(labels)
+    exemplars = np.asarray(getattr(_last_step(model), "exemplar_indices_", ()), dtype=int)
+    if X.shape[1] == 2 and not sparse.issparse(X):
+        points = X.astype(float)
+        _draw_regions(ax, model, points)
+        _name_axes(ax, str(names[0]), str(names[1]))
+    else:
+        points, x_name, y_name = _project(X, scores)
+        _name_axes(ax, x_name, y_name)
+    if X.shape[1] != 2 and scores.shape[1] == 2:
+        ax.axhline(0, color=INK, lw=1.4, zorder=1)
+        for level in (-2, 2):
+            ax.axhline(level, color=INK, lw=0.9, ls=(0, (4, 3)), zorder=1)
+    _draw_points(ax, points, colours, exemplars)
+    return ax
+
+
+def plot_history(model: Any, ax: Any = None) -> Any:
+    """Draw the objective after each iteration.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator with `history_`, or a pipeline that ends in one.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from maxmargin.display import plot_history
+    >>> model = SimpleNamespace(history_=[3.0, 2.0, 1.9], stop_reason_="converged")
+    >>> plot_history(model).get_ylabel()
+    'objective'
+    """
+    ax = _axes(ax)
+    model = _last_step(model)
+    history = np.asarray(model.history_, dtype=float)
+    steps = np.arange(len(history))
+    dotted = "o-" if len(history) <= 60 else "-"
+    ax.plot(steps, history, dotted, color=COLOURS[0], lw=1.6, ms=4)
+    _name_axes(ax, "iteration", "objective")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.grid(True, axis="y", color="#DDDDDD", lw=0.6)
+    ax.set_axisbelow(True)
+    ax.set_title(f"{history[-1]:.6g} ({model.stop_reason_})", fontsize=10, color=INK)
+    return ax
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            'pictures need matplotlib; install it: pip install "maxmargin[plot]"'
+        ) from error
+    return pyplot.subplots(figsize=(6.4, 4.8), layout="constrained")[1]
+
+
+def _last_step(model: Any) -> Any:
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def _quietly(method: Any, X: Any) -> np.ndarray:
+    """Call a fitted method on a bare array, though the model may know column names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return method(X)
+
+
+def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
+    """Two coordinates for each row: principal components, and the score where it says it all."""
+    from sklearn.decomposition import PCA
+
+    by_score = scores.shape[1] == 2 or X.shape[1] == 1
+    n_components = 1 if by_score else 2
+    if X.shape[1] == 1:
+        main = X.toarray() if sparse.issparse(X) else X
+    else:
+        main = PCA(n_components, svd_solver="arpack", random_state=0).fit_transform(X)
+    x_name = "the column" if X.shape[1] == 1 else "first principal component"
+    if not by_score:
+        return main, x_name, "second principal component"
+    if scores.shape[1] == 2:
+        return np.column_stack([main[:, 0], scores[:, 0] - scores[:, 1]]), x_name, "score"
+    return np.column_stack([main[:, 0], row_margins(scores)]), x_name, "margin"
+
+
+def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
+    """Tint the plane by cluster and draw the boundary and the margins."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    pad = np.where(high > low, 0.06 * (high - low), 1.0)
+    x, y = (np.linspace(a, b, GRID) for a, b in zip(low - pad, high + pad))
+    grid = np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])
+    scores = _quietly(model.decision_function, grid)
+    n_clusters = scores.shape[1]
+    winner = scores.argmax(axis=1).reshape(GRID, GRID)
+    levels = np.arange(n_clusters + 1) - 0.5
+    colours = [_colour(j) for j in range(n_clusters)]
+    ax.contourf(x, y, winner, levels=levels, colors=colours, alpha=0.13, zorder=0)
+    for j in range(n_clusters if n_clusters > 2 else n_clusters - 1):
+        others = np.delete(scores, j, axis=1).max(axis=1)
+        lead = (scores[:, j] - others).reshape(GRID, GRID)
+        _contours(ax, x, y, lead, [0], linewidths=1.4, linestyles="solid")
+        margins = [-2, 2] if n_clusters == 2 else [2]
+        _contours(ax, x, y, lead, margins, linewidths=0.9, linestyles="dashed")
+    ax.set_xlim(x[0], x[-1])
+    ax.set_ylim(y[0], y[-1])
+
+
+def _contours(ax: Any, x: np.ndarray, y: np.ndarray, z: np.ndarray, levels: list, **style) -> None:
+    inside = [level for level in levels if z.min() < level < z.max()]
+    if inside:
+        ax.contour(x, y, z, levels=inside, colors=INK, zorder=1, **style)
+
+
+def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.ndarray) -> None:
+    n_rows = len(points)
+    shown = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MAX_POINTS)).astype(int))
+    size = float(np.clip(6000 / len(shown), 6, 34))
+    for j in np.unique(labels):
+        mine = shown[labels[shown] == j]
+        # Rows, not drawn points: the legend tells the size of the cluster.
+        name = f"cluster {j}: {np.count_nonzero(labels == j):,} rows"
+        ax.scatter(
+            *points[mine].T, s=size, color=_colour(int(j)), label=name,
+            edgecolors="white", linewidths=0.4 if size > 10 else 0, alpha=0.9, zorder=2,
+        )  # fmt: skip
+    if len(exemplars):
+        ax.scatter(
+            *points[exemplars].T, s=120, facecolors="none", edgecolors=INK, linewidths=1.6,
+            label="most certain", zorder=3,
+        )  # fmt: skip
+    ax.legend(
+        frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0),
+        ncols=3, handletextpad=0.3, columnspacing=1.4, markerscale=1.0,
+    )  # fmt: skip
+
+
+def _colour(j: int) -> str:
+    return COLOURS[j % len(COLOURS)]
+
+
+def _name_axes(ax: Any, x_name: str, y_name: str) -> None:
+    ax.set_xlabel(x_name, color=INK)
+    ax.set_ylabel(y_name, color=INK)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#888888")
+    ax.tick_params(colors="#666666", labelsize=9)

@@ -1,0 +1,94 @@
+"""What a fit works on: distinct rows in an order of their own, with weights and known labels.
+
+Up to ``MERGE_ROWS`` rows, equal rows are merged and sorted by content. A weight of 2 is then the
+same problem as the row given twice, and the order of the rows does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels.fingerprint import fingerprint_csr, fingerprint_dense
+
+MERGE_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows to fit on.
+
+    Attributes
+    ----------
+    X : ndarray or csr_matrix
+    weights : ndarray of shape (m,)
+    known : ndarray of shape (m,)
+        Known label of each row, -1 where unknown.
+    whole : bool
+        Whether all weights are whole numbers, so that sizes are counts.
+    source : ndarray of shape (m,)
+        For each row here, a row of the user's that it stands for.
+    """
+
+    X: np.ndarray | sparse.csr_matrix
+    weights: np.ndarray
+    known: np.ndarray
+    whole: bool
+    source: np.ndarray
+
+
+def row_fingerprints(X) -> np.ndarray:
+    """128 bits per row that depend on its values alone, (n, 2) uint64.
+
+    Examples
+    --------
+    >>> dense = row_fingerprints(np.array([[0.0, 1.5], [-0.0, 1.5]]))
+    >>> bool((dense[0] == dense[1]).all())
+    True
+    >>> csr = row_fingerprints(sparse.csr_matrix([[0.0, 1.5]]))
+    >>> bool((csr[0] == dense[0]).all())
+    True
+    """
+    out = np.empty((X.shape[0], 2), np.uint64)
+    if sparse.issparse(X):
+        # Adding 0.0 turns -0.0, which has other bits, into 0.0.
+        bits = (X.data.astype(np.float64) + 0.0).view(np.uint64)
+        fingerprint_csr(bits, X.indices, X.indptr, out)
+    else:
+        values = np.ascontiguousarray(X, np.float64) + 0.0
+        fingerprint_dense(values.view(np.uint64), out)
+    return out
+
+
+def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: bool) -> Sample:
+    """Drop rows of weight zero; merge and sort equal rows where there are few enough."""
+    n = X.shape[0]
+    weights = np.ones(n) if weights is None else weights
+    known = np.full(n, -1) if known is None else known
+    whole = bool((weights == np.round(weights)).all())
+    source = np.arange(n)
+    if (weights == 0).any():
+        source = np.flatnonzero(weights)
+        X, weights, known = X[source], weights[source], known[source]
+    if not merge or X.shape[0] > MERGE_ROWS:
+        return Sample(X, weights, known, whole, source)
+    marks = row_fingerprints(X)
+    order = np.lexsort((known, marks[:, 1], marks[:, 0]))
+    marks, sorted_known = marks[order], known[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (marks[1:] != marks[:-1]).any(axis=1) | (sorted_known[1:] != sorted_known[:-1])
+    starts = np.flatnonzero(new)
+    merged = np.add.reduceat(weights[order], starts)
+    first = order[starts]
+    return Sample(X[first], merged, known[first], whole, source[first])
+
+
+def count_distinct(X, at_least: int) -> int:
+    """Number of distinct rows, counted no further than needed to know it is ``at_least``."""
+    for rows in (min(X.shape[0], MERGE_ROWS), X.shape[0]):
+        distinct = len(np.unique(row_fingerprints(X[:rows]), axis=0))
+        if distinct >= at_least:
+            break
+    return distinct

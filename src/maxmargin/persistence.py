@@ -1,0 +1,211 @@
+"""Save a fitted model and load it again.
+
+A ``.skops`` file holds data only: loading one runs no code from the file, and only types of
+maxmargin and those that skops knows to be safe (numpy, scipy, scikit-learn) are built. A
+``.joblib`` or ``.pkl`` file is a pickle, which can run anything: load only your own.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import pickle
+import warnings
+import zipfile
+import zlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from maxmargin.io import DataError, atomic_write, check_suffix
+
+__all__ = ["load_model", "save_model"]
+
+MODEL_SUFFIXES = (".skops", ".joblib", ".pkl")
+_VERSION = "_maxmargin_version"
+_NO_SKOPS = 'Install it (pip install "maxmargin[io]"), or use a name that ends in .joblib'
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Save a fitted model, whole or not at all, with the version that made it.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator or pipeline. Callbacks set on it are not saved.
+    path : path
+        ``.skops`` (recommended: safe to load), or ``.joblib`` or ``.pkl`` (a pickle).
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.cluster import KMeans
+    >>> from maxmargin.persistence import load_model, save_model
+    >>> model = KMeans(2, n_init=1).fit([[0.0], [1.0], [9.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model.skops")
+    ...     save_model(model, path)
+    ...     again = load_model(path)
+    >>> bool((again.predict([[8.0]]) == model.predict([[8.0]])).all())
+    True
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    suffix = check_suffix(path, MODEL_SUFFIXES)
+    check_is_fitted(model)
+    stamped = copy.copy(model)
+    if hasattr(stamped, "set_callbacks"):
+        stamped.set_callbacks()
+    setattr(stamped, _VERSION, package_version("maxmargin"))
+    with atomic_write(path) as partial:
+        if suffix == ".skops":
+            _skops().dump(stamped, partial, compression=zipfile.ZIP_DEFLATED)
+        else:
+            import joblib
+
+            joblib.dump(stamped, partial, compress=3)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Load a model that `save_model` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A ``.skops``, ``.joblib`` or ``.pkl`` file. The last two can run any code: load only files
+        that you made yourself.
+
+    Returns
+    -------
+    estimator
+        The fitted model. A warning says so when another version of maxmargin saved it.
+
+    Raises
+    ------
+    DataError
+        When the file is missing, truncated, not a model, or holds types that are not trusted.
+
+    Examples
+    --------
+    >>> from maxmargin.persistence import load_model
+    >>> load_model("no-such-model.skops")
+    Traceback (most recent call last):
+        ...
+    maxmargin.io.DataError: no-such-model.skops does not exist. Check the spelling and the folder
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path} does not exist", "Check the spelling and the folder")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder", "Name one file in it")
+    if path.suffix.lower() not in MODEL_SUFFIXES:
+        raise DataError(
+            f"{path} is not a model by its name", f"Models end in {', '.join(MODEL_SUFFIXES)}"
+        )
+    model = _load_skops(path) if path.suffix.lower() == ".skops" else _load_pickle(path)
+    if not hasattr(model, "predict"):
+        raise DataError(
+            f"{path} holds a {type(model).__name__}, not a model", "Name a file saved by maxmargin"
+        )
+    _compare_versions(path, model.__dict__.pop(_VERSION, None))
+    return model
+
+
+def package_version(name: str) -> str | None:
+    """Return the installed version of a package, or None.
+
+    Examples
+    --------
+    >>> from maxmargin.persistence import package_version
+    >>> package_version("no-such-package") is None
+    True
+    """
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise DataError("models in .skops files need skops", _NO_SKOPS) from error
+    return skops.io
+
+
+def _load_skops(path: Path) -> Any:
+    skops = _skops()
+    try:
+        types = skops.get_untrusted_types(file=path)
+        foreign = [name for name in types if not _is_own_class(name)]
+        if foreign:
+            raise DataError(
+                f"{path} holds types that are not trusted: {', '.join(foreign)}",
+                "If you trust where it comes from, load it with skops.io.load",
+            )
+        return skops.load(path, trusted=types)
+    except DataError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise DataError(
+            f"{path} is truncated or not a skops file", "Save the model again"
+        ) from error
+    except Exception as error:
+        raise DataError(
+            f"{path} cannot be loaded ({type(error).__name__}: {error})",
+            "It may come from another version of maxmargin or scikit-learn; fit and save it again",
+        ) from error
+
+
+def _is_own_class(name: str) -> bool:
+    """Whether a dotted name is a class that maxmargin itself defines, not one it imported."""
+    module, _, attribute = name.rpartition(".")
+    if module.partition(".")[0] != "maxmargin":
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _load_pickle(path: Path) -> Any:
+    import joblib
+
+    warnings.warn(
+        f"{path} is a pickle, which can run any code: load only files you made yourself "
+        "(.skops files are safe)",
+        UserWarning,
+        stacklevel=3,
+    )
+    try:
+        return joblib.load(path)
+    except (
+        pickle.UnpicklingError,
+        zlib.error,
+        EOFError,
+        ValueError,
+        LookupError,
+        OSError,
+    ) as error:
+        raise DataError(
+            f"{path} is truncated or not a saved model ({type(error).__name__})", "Save it again"
+        ) from error
+    except (ImportError, AttributeError) as error:
+        raise DataError(
+            f"{path} cannot be loaded ({error})",
+            "It may come from another version of maxmargin or scikit-learn; fit and save it again",
+        ) from error
+
+
+def _compare_versions(path: Path, saved: str | None) -> None:
+    here = package_version("maxmargin")
+    if saved is not None and here is not None and saved != here:
+        warnings.warn(
+            f"{path} was saved by maxmargin {saved}, this is {here}: results may differ; "
+            "fit it again if they look wrong",
+            UserWarning,
+            stacklevel=3,
+        )
