@@ -2,7 +2,8 @@
 
 from ._compat import TimeLimit
 from .alternating import AlternatingMarginClustering
+from .bisecting import BisectingMarginClustering
 
 __version__ = "0.1.0"
 
-__all__ = ["AlternatingMarginClustering", "TimeLimit", "__version__"]
+__all__ = ["AlternatingMarginClustering", "BisectingMarginClustering", "TimeLimit", "__version__"]

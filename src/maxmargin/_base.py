@@ -163,17 +163,25 @@ class BaseMarginClustering(
         return self._fit_validated(X, weights, known, warm)
 
     def _fit_validated(self, X, weights, known, warm) -> None:
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
         # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
         with threadpool_limits(1):
-            merge = self.kernel != "precomputed" and warm is None and self._mergeable()
+            merge = not self._pairwise and warm is None and self._mergeable()
             sample = make_sample(X, weights, known, merge)
             fmap, rows = self._fit_features(sample, rng, n_jobs)
             watch = FitWatch(self)
             model = self._fit_rows(rows, sample, fmap, rng, watch, warm)
             self._publish(model, fmap, X, weights, known, n_jobs, sample)
             watch.close()
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
+    @property
+    def _pairwise(self) -> bool:
+        """Whether X is a kernel matrix."""
+        return self.kernel == "precomputed"
 
     def _mergeable(self) -> bool:
         """Whether equal rows may be merged (not where the user gave something row by row)."""
@@ -210,7 +218,7 @@ class BaseMarginClustering(
             X = X.copy()
             X.sum_duplicates()
         check_magnitude(X)
-        if reset and self.kernel == "precomputed":
+        if reset and self._pairwise:
             check_precomputed(X)
         return X
 
@@ -292,8 +300,11 @@ class BaseMarginClustering(
             )
             fmap = replace(fmap, scale=1.0)
         self.feature_map_ = fmap
-        self._n_features_out = self.n_clusters
         self.coef_, self.intercept_ = model.coef, model.intercept
+        self._publish_labels(model, X, weights, known, n_jobs, sample)
+
+    def _publish_labels(self, model, X, weights, known, n_jobs, sample) -> None:
+        self._n_features_out = self.n_clusters
         self._paths = model.paths
         if known is None:
             order = self._falling_sizes(sample, n_jobs)
@@ -334,7 +345,7 @@ class BaseMarginClustering(
 
     def _positive_last(self) -> None:
         """For two clusters a positive split score means cluster 1, as in scikit-learn."""
-        if self._paths.shape == (2, 1) and self._paths[0, 0] > 0:
+        if hasattr(self, "coef_") and self._paths.shape == (2, 1) and self._paths[0, 0] > 0:
             self._paths = -self._paths
             self.coef_, self.intercept_ = -self.coef_, -self.intercept_
 
@@ -389,7 +400,7 @@ class BaseMarginClustering(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.pairwise = self._pairwise
         tags.transformer_tags.preserves_dtype = []
         return tags
 

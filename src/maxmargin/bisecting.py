@@ -18,7 +18,179 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._compat import FitWatch, StrOptions
+from .engine.samples import make_sample
+
+
+class BisectingMarginClustering(BaseMarginClustering):
+    """Many clusters by recursive splits with any two-way estimator of this package.
+
+    Each split is a fitted copy of ``estimator`` with a feature map of its own, on the rows of the
+    cluster it splits.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Two-way margin clustering; None means ``AlternatingMarginClustering()``.
+    n_clusters : int, default=2
+        Number of clusters.
+    split_by : {"size", "scatter"}, default="size"
+        Which cluster to split next: the one of largest weight, or of largest sum of squared
+        distances to its mean ("precomputed" kernels: in the kernel's space).
+    verbose : int, default=0
+        1 shows a progress bar over the splits.
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int or None, default=None
+        Threads over blocks of rows, passed to the splits.
+
+    Attributes
+    ----------
+    splits_ : list of estimators
+        The fitted two-way models, in the order of the splits.
+    labels_, cluster_sizes_, exemplar_indices_, objective_, history_, n_iter_, stop_reason_
+        As for the two-way estimators; ``history_`` has the objective of each split.
+
+    Examples
+    --------
+    >>> from maxmargin import AlternatingMarginClustering, BisectingMarginClustering
+    >>> X = [[0.0], [0.2], [5.0], [5.1], [9.0], [9.1]]
+    >>> linear = AlternatingMarginClustering(kernel="linear")
+    >>> model = BisectingMarginClustering(linear, n_clusters=3, random_state=0).fit(X)
+    >>> model.cluster_sizes_
+    array([2, 2, 2])
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **{
+            name: SHARED_CONSTRAINTS[name]
+            for name in ("n_clusters", "verbose", "random_state", "n_jobs")
+        },
+        "estimator": [BaseMarginClustering, None],
+        "split_by": [StrOptions({"size", "scatter"})],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        n_clusters=2,
+        *,
+        split_by="size",
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.estimator = estimator
+        self.n_clusters = n_clusters
+        self.split_by = split_by
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # A split starts afresh: there is nothing to warm-start.
+    warm_start = False
+
+    @property
+    def _pairwise(self) -> bool:
+        return self._two_way()._pairwise
+
+    def _two_way(self) -> BaseMarginClustering:
+        if self.estimator is not None:
+            return self.estimator
+        from .alternating import AlternatingMarginClustering
+
+        return AlternatingMarginClustering()
+
+    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself: that of its first split."""
+        return self._two_way().estimate_memory(n_samples, n_features) + n_samples * n_features * 8
+
+    def _margin_losses(self, margins):
+        return self._two_way()._margin_losses(margins)
+
+    def _fit_validated(self, X, weights, known, warm) -> None:
+        rng = self._generator()
+        watch = FitWatch(self)
+        weights_or_ones = np.ones(X.shape[0]) if weights is None else weights
+        sample = make_sample(X, weights, known, merge=False)
+
+        def split(indices):
+            rows = sample.source[indices]
+            return self._split(X, rows, weights_or_ones[rows], sample.known[indices], rng, watch)
+
+        def priority(indices):
+            rows = sample.source[indices]
+            if len(rows) < 2 or _spread(X, rows, self._pairwise) == 0:
+                return -np.inf
+            if len(np.unique(sample.known[indices][sample.known[indices] >= 0])) > 1:
+                return np.inf
+            if self.split_by == "size":
+                return weights_or_ones[rows].sum()
+            return _spread(X, rows, self._pairwise)
+
+        tree = grow_tree(len(sample.source), self.n_clusters, split, priority)
+        order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
+        self.splits_ = [model for model, _ in tree.splits]
+        self._split_rows = [rows for _, rows in tree.splits]
+        model = Model(
+            np.zeros((0, 0)),
+            np.zeros(0),
+            tree.paths[order].astype(np.float64),
+            objective=float(np.mean([m.objective_ for m in self.splits_])) if tree.splits else 0.0,
+            history=[m.objective_ for m in self.splits_],
+            n_iter=len(self.splits_),
+            stop_reason=watch.reason or "converged",
+        )
+        with threadpool_limits(1):
+            self._publish_labels(model, X, weights, known, None, sample)
+        watch.close()
+
+    def _split(self, X, rows, weights, known, rng, watch):
+        model = clone(self._two_way()).set_params(
+            n_clusters=2, random_state=int(rng.integers(2**31 - 1)), n_jobs=self.n_jobs
+        )
+        classes = np.unique(known[known >= 0])
+        partial = None
+        if len(classes) > 1:
+            means = np.stack([_mean(X[rows[known == c]]) for c in classes])
+            sides = two_groups(means, int(rng.integers(2**31 - 1)))
+            partial = np.full(len(rows), -1)
+            for label, side in zip(classes, sides):
+                partial[known == label] = int(side > 0)
+        model.fit(_rows_of(X, rows, self._pairwise), sample_weight=weights, partial_labels=partial)
+        watch(model.objective_)
+        return np.where(model.labels_ > 0, 1, -1), (model, rows)
+
+    def _scores(self, X, n_jobs: int | None = None) -> np.ndarray:
+        split_scores = np.zeros((X.shape[0], len(self.splits_)))
+        for j, (model, rows) in enumerate(zip(self.splits_, self._split_rows)):
+            part = X[:, rows] if self._pairwise else X
+            split_scores[:, j] = model._scores(part, n_jobs)[:, 1]
+        return Model(np.zeros((0, 0)), np.zeros(0), self._paths).cluster_scores(split_scores)
+
+
+def _rows_of(X, rows, pairwise: bool):
+    return X[np.ix_(rows, rows)] if pairwise else X[rows]
+
+
+def _mean(X) -> np.ndarray:
+    return np.asarray(X.mean(axis=0)).ravel()
+
+
+def _spread(X, rows, pairwise: bool) -> float:
+    """Sum of squared distances to the mean, in the kernel's space for a kernel matrix."""
+    part = _rows_of(X, rows, pairwise)
+    if pairwise:
+        return float(np.trace(part) - part.mean() * len(rows))
+    mean = _mean(part)
+    if sparse.issparse(part):
+        return float(part.multiply(part).sum() - len(rows) * mean @ mean)
+    return float(((part - mean) ** 2).sum())
 
 
 @dataclass(frozen=True)

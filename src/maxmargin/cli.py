@@ -79,8 +79,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "how rows are compared (default: rbf)",
     },
     "gamma": {
-        "type": _number_or("median", "scale", "auto"),
-        "help": "width of the kernel: a number, or median (default), scale, auto",
+        "type": _number_or("median"),
+        "help": "width of the kernel: a number, or median (default)",
     },
     "degree": {"type": int, "help": "degree of the poly kernel"},
     "coef0": {"type": float, "help": "constant of the poly and sigmoid kernels"},
@@ -244,11 +244,12 @@ def _labels_of_file(path: str, table: Any, id_column: str | None) -> list[Any]:
 
 
 def _about_model(estimator: Any, ids: Any) -> dict[str, Any]:
-    exemplars = estimator.exemplar_indices_
+    # -1 stands for the exemplar of a cluster without rows.
+    exemplars = [None if i < 0 else i for i in estimator.exemplar_indices_.tolist()]
     return {
         "n_clusters": len(estimator.cluster_sizes_),
         "cluster_sizes": estimator.cluster_sizes_,
-        "exemplars": exemplars if ids is None else ids[exemplars],
+        "exemplars": exemplars if ids is None else [i if i is None else ids[i] for i in exemplars],
         "objective": estimator.objective_,
         "n_iter": estimator.n_iter_,
         "stop_reason": estimator.stop_reason_,
@@ -389,22 +390,15 @@ def run_check(args: argparse.Namespace) -> dict[str, Any]:
 def _about_memory(n_rows: int, n_columns: int, result: dict[str, Any]) -> list[dict[str, str]]:
     """Add what a fit would need to the result; a remark where the machine has less."""
     need = int(build_estimator("alternating", 2, {}).estimate_memory(n_rows, n_columns))
-    have = _physical_memory()
-    result |= {"memory_needed": need, "memory_present": have}
-    if have is None or need < 0.8 * have:
+    have = import_module("maxmargin._base")._available_memory()
+    result |= {"memory_needed": need, "memory_available": have}
+    if need <= have:
         return []
     return [{
         "level": "warning",
-        "what": f"a fit would need about {_bytes(need)}, this machine has {_bytes(have)}",
+        "what": f"a fit would need about {_bytes(need)}, {_bytes(have)} are free",
         "remedy": "Use the linear kernel or a smaller --n-components, or fit a part of the rows",
     }]  # fmt: skip
-
-
-def _physical_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def tell_check(result: dict[str, Any]) -> Iterator[str]:

@@ -21,7 +21,9 @@ GRID = 240
 
 
 def row_margins(scores: np.ndarray) -> np.ndarray:
-    """How far each row is from changing its cluster: best score minus second best.
+    """How far each row is from changing its cluster: half the lead of its best score.
+
+    With two clusters this is the absolute score, and 1 is on the margin.
 
     Parameters
     ----------
@@ -38,21 +40,21 @@ def row_margins(scores: np.ndarray) -> np.ndarray:
     >>> import numpy as np
     >>> from maxmargin.display import row_margins
     >>> row_margins(np.array([[1.0, -1.0], [0.25, 0.5]]))
-    array([2.  , 0.25])
+    array([1.   , 0.125])
     """
     if scores.shape[1] == 1:
         return scores[:, 0]
     top_two = np.partition(scores, -2, axis=1)[:, -2:]
-    return top_two[:, 1] - top_two[:, 0]
+    return 0.5 * (top_two[:, 1] - top_two[:, 0])
 
 
 def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any = None) -> Any:
     """Draw the rows in their clusters, and what separates them.
 
     Two columns are drawn as they are, on the regions that `predict` gives, with the boundary
-    (solid) and the margins (dashed). With more columns, two clusters are drawn as score against first
-    principal component, and more clusters in the plane of the first two components. Rings mark the
-    most certain row of each cluster.
+    (solid) and the margins (dashed). With more columns, two clusters are drawn as score against
+    first principal component, and more clusters in the plane of the first two components. Rings
+    mark the most certain row of each cluster.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
         _name_axes(ax, x_name, y_name)
     if X.shape[1] != 2 and scores.shape[1] == 2:
         ax.axhline(0, color=INK, lw=1.4, zorder=1)
-        for level in (-2, 2):
+        for level in (-1, 1):
             ax.axhline(level, color=INK, lw=0.9, ls=(0, (4, 3)), zorder=1)
     _draw_points(ax, points, colours, exemplars)
     return ax
@@ -175,7 +177,7 @@ def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
     if not by_score:
         return main, x_name, "second principal component"
     if scores.shape[1] == 2:
-        return np.column_stack([main[:, 0], scores[:, 0] - scores[:, 1]]), x_name, "score"
+        return np.column_stack([main[:, 0], scores[:, 1]]), x_name, "score"
     return np.column_stack([main[:, 0], row_margins(scores)]), x_name, "margin"
 
 
@@ -193,9 +195,9 @@ def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
     ax.contourf(x, y, winner, levels=levels, colors=colours, alpha=0.13, zorder=0)
     for j in range(n_clusters if n_clusters > 2 else n_clusters - 1):
         others = np.delete(scores, j, axis=1).max(axis=1)
-        lead = (scores[:, j] - others).reshape(GRID, GRID)
+        lead = 0.5 * (scores[:, j] - others).reshape(GRID, GRID)
         _contours(ax, x, y, lead, [0], linewidths=1.4, linestyles="solid")
-        margins = [-2, 2] if n_clusters == 2 else [2]
+        margins = [-1, 1] if n_clusters == 2 else [1]
         _contours(ax, x, y, lead, margins, linewidths=0.9, linestyles="dashed")
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(y[0], y[-1])
@@ -219,6 +221,7 @@ def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.
             *points[mine].T, s=size, color=_colour(int(j)), label=name,
             edgecolors="white", linewidths=0.4 if size > 10 else 0, alpha=0.9, zorder=2,
         )  # fmt: skip
+    exemplars = exemplars[exemplars >= 0]
     if len(exemplars):
         ax.scatter(
             *points[exemplars].T, s=120, facecolors="none", edgecolors=INK, linewidths=1.6,

@@ -513,7 +513,8 @@ def _has_header(rows: list[list[str]], wish: _Wish) -> bool:
     if wish.header is not None:
         return wish.header
     first = [_number(cell) for cell in rows[0]]
-    if all(value is None for value in first) or {*wish.kept(), *wish.drop} & set(rows[0]):
+    words = {cell.strip() for cell, value in zip(rows[0], first) if value is None}
+    if all(value is None for value in first) or words & {*wish.kept(), *wish.drop}:
         return True
     second = [_number(cell) for cell in rows[1]] if len(rows) > 1 else []
     return any(a is None and b is not None and b == b for a, b in zip(first, second))

@@ -120,7 +120,7 @@ def evaluate_kernel(X, Y, kernel, params: dict) -> np.ndarray:
            [0., 1.]])
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if kernel == "rbf" and not sparse.issparse(X) and params["gamma"] is not None:
+        if kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(Y)):
             K = _gaussian(X, Y, params["gamma"])
         else:
             K = np.asarray(pairwise_kernels(X, Y, metric=kernel, **params))
@@ -267,9 +267,10 @@ def centred_rows(rows: Rows, weights) -> tuple[Rows, np.ndarray, float]:
     """
     total = weights.sum()
     share = (weights / total)[:, None]
-    gathered, _ = sweep(rows, None, lambda _, where: (share[where], 0.0))
+    raw = replace(rows, offset=None, scale=1.0)
+    gathered, _ = sweep(raw, None, lambda _, where: (share[where], 0.0))
     centre = gathered[0]
-    centred = replace(rows, offset=centre)
+    centred = replace(raw, offset=centre)
     if rows.is_sparse:
         squares = share[:, 0] @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
         mean_square = max(float(squares - centre @ centre), 0.0)
