@@ -89,14 +89,22 @@ class Model:
     stop_reason: str = CONVERGED
     extras: dict[str, Any] = field(default_factory=dict)
 
-    def cluster_scores(self, split_scores: np.ndarray) -> np.ndarray:
-        """Scores (n, k) of the clusters from scores (n, m) of the splits."""
-        out = np.zeros((split_scores.shape[0], self.paths.shape[0]))
-        for cluster, path in enumerate(self.paths):
-            used = np.flatnonzero(path)
-            if used.size:
-                out[:, cluster] = (split_scores[:, used] * path[used]).min(axis=1)
-        return out
+
+def cluster_scores(split_scores: np.ndarray, paths: np.ndarray) -> np.ndarray:
+    """Scores (n, k) of the clusters from scores (n, m) of the splits.
+
+    Examples
+    --------
+    >>> cluster_scores(np.array([[0.5], [-2.0]]), np.array([[-1.0], [1.0]]))
+    array([[-0.5,  0.5],
+           [ 2. , -2. ]])
+    """
+    out = np.zeros((split_scores.shape[0], paths.shape[0]))
+    for cluster, path in enumerate(paths):
+        used = np.flatnonzero(path)
+        if used.size:
+            out[:, cluster] = (split_scores[:, used] * path[used]).min(axis=1)
+    return out
 
 
 @contextmanager
@@ -172,7 +180,7 @@ class BaseMarginClustering(
             fmap, rows = self._fit_features(sample, rng, n_jobs)
             watch = FitWatch(self)
             model = self._fit_rows(rows, sample, fmap, rng, watch, warm)
-            self._publish(model, fmap, X, weights, known, n_jobs, sample)
+            self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
             watch.close()
 
     def _generator(self) -> np.random.Generator:
@@ -290,8 +298,8 @@ class BaseMarginClustering(
 
     # -- results --------------------------------------------------------------------------------
 
-    def _publish(self, model, fmap, X, weights, known, n_jobs, sample) -> None:
-        """Set the fitted attributes: labels by the predict path, clusters by falling size."""
+    def _publish(self, model, fmap, rows, X, weights, known, n_jobs, sample) -> None:
+        """Set the fitted attributes of a model on one feature map."""
         if fmap.landmarks is None:
             # coef_ and intercept_ of the linear kernel apply to raw rows.
             coef = model.coef * fmap.scale
@@ -301,20 +309,23 @@ class BaseMarginClustering(
             fmap = replace(fmap, scale=1.0)
         self.feature_map_ = fmap
         self.coef_, self.intercept_ = model.coef, model.intercept
-        self._publish_labels(model, X, weights, known, n_jobs, sample)
+        # The mapped training rows have the bits that mapping X again would give.
+        mapped = rows if sample.is_whole and fmap.landmarks is not None else None
+        self._publish_labels(model, self._split_scores(X, n_jobs, mapped), weights, known, sample)
 
-    def _publish_labels(self, model, X, weights, known, n_jobs, sample) -> None:
+    def _publish_labels(self, model, split_scores, weights, known, sample) -> None:
+        """Set what follows from the split scores of the predict path; clusters by falling size."""
         self._n_features_out = self.n_clusters
+        margins = cluster_scores(split_scores, model.paths)
         self._paths = model.paths
         if known is None:
-            order = self._falling_sizes(sample, n_jobs)
-            self._paths = model.paths[order]
+            order = _falling_sizes(margins.argmax(axis=1)[sample.source], sample.weights, len(model.paths))
+            self._paths, margins = model.paths[order], margins[:, order]
         self._positive_last()
-        margins = self._scores(X, n_jobs)
         self.labels_ = margins.argmax(axis=1).astype(np.int32)
         if known is not None:
             self.labels_[known >= 0] = known[known >= 0]
-        counts = np.ones(X.shape[0]) if weights is None else weights
+        counts = np.ones(len(margins)) if weights is None else weights
         self.cluster_sizes_ = np.bincount(self.labels_, counts, minlength=self.n_clusters)
         if weights is None:
             self.cluster_sizes_ = self.cluster_sizes_.astype(np.int64)
@@ -333,34 +344,21 @@ class BaseMarginClustering(
                 stacklevel=4,
             )
 
-    def _falling_sizes(self, sample: Sample, n_jobs: int) -> np.ndarray:
-        """Cluster order: by falling weight, ties by the first row in the order of the contents."""
-        labels = self._scores(sample.X, n_jobs).argmax(axis=1)
-        k = self.n_clusters
-        sizes = np.bincount(labels, sample.weights, minlength=k)
-        first = np.full(k, len(labels))
-        seen, where = np.unique(labels, return_index=True)
-        first[seen] = where
-        return np.lexsort((first, -sizes))
-
     def _positive_last(self) -> None:
         """For two clusters a positive split score means cluster 1, as in scikit-learn."""
         if hasattr(self, "coef_") and self._paths.shape == (2, 1) and self._paths[0, 0] > 0:
             self._paths = -self._paths
             self.coef_, self.intercept_ = -self.coef_, -self.intercept_
 
-    def _scores(self, X, n_jobs: int | None = None) -> np.ndarray:
-        n_jobs = effective_n_jobs(self.n_jobs) if n_jobs is None else n_jobs
-        model = Model(self.coef_, self.intercept_, self._paths)
-        if self.feature_map_.landmarks is None:
-            # (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
-            intercept = self.intercept_ + self.coef_ @ self.feature_map_.offset
-        else:
-            intercept = self.intercept_
-        if model.coef.shape[0] == 0:
-            return model.cluster_scores(np.zeros((X.shape[0], 0)))
-        rows = self.feature_map_.rows(X, n_jobs)
-        return model.cluster_scores(scores(rows, model.coef) + intercept)
+    def _split_scores(self, X, n_jobs: int, rows: Rows | None = None) -> np.ndarray:
+        """Score of every row at every split, (n_samples, n_splits)."""
+        fmap = self.feature_map_
+        if self.coef_.shape[0] == 0:
+            return np.zeros((X.shape[0], 0))
+        # (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
+        shift = self.coef_ @ fmap.offset if fmap.landmarks is None else 0.0
+        rows = fmap.rows(X, n_jobs) if rows is None else rows
+        return scores(rows, self.coef_) + (self.intercept_ + shift)
 
     def decision_function(self, X) -> np.ndarray:
         """Score of every row for every cluster, (n_samples, n_clusters).
@@ -370,7 +368,8 @@ class BaseMarginClustering(
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         with threadpool_limits(1):
-            return self._scores(X)
+            split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
+        return cluster_scores(split_scores, self._paths)
 
     def predict(self, X) -> np.ndarray:
         """Cluster of every row."""
@@ -403,6 +402,15 @@ class BaseMarginClustering(
         tags.input_tags.pairwise = self._pairwise
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _falling_sizes(labels: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
+    """Cluster order: by falling weight, ties by the first row in the order of the contents."""
+    sizes = np.bincount(labels, weights, minlength=k)
+    first = np.full(k, len(labels))
+    seen, where = np.unique(labels, return_index=True)
+    first[seen] = where
+    return np.lexsort((first, -sizes))
 
 
 def _exemplars(margins: np.ndarray, labels: np.ndarray) -> np.ndarray:

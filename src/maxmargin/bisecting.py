@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -147,7 +148,8 @@ class BisectingMarginClustering(BaseMarginClustering):
             stop_reason=watch.reason or "converged",
         )
         with threadpool_limits(1):
-            self._publish_labels(model, X, weights, known, None, sample)
+            split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
+        self._publish_labels(model, split_scores, weights, known, sample)
         watch.close()
 
     def _split(self, X, rows, weights, known, rng, watch):
@@ -166,12 +168,12 @@ class BisectingMarginClustering(BaseMarginClustering):
         watch(model.objective_)
         return np.where(model.labels_ > 0, 1, -1), (model, rows)
 
-    def _scores(self, X, n_jobs: int | None = None) -> np.ndarray:
-        split_scores = np.zeros((X.shape[0], len(self.splits_)))
-        for j, (model, rows) in enumerate(zip(self.splits_, self._split_rows)):
-            part = X[:, rows] if self._pairwise else X
-            split_scores[:, j] = model._scores(part, n_jobs)[:, 1]
-        return Model(np.zeros((0, 0)), np.zeros(0), self._paths).cluster_scores(split_scores)
+    def _split_scores(self, X, n_jobs: int, rows=None) -> np.ndarray:
+        scores = np.zeros((X.shape[0], len(self.splits_)))
+        for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
+            part = X[:, own] if self._pairwise else X
+            scores[:, j] = model._split_scores(part, n_jobs)[:, 0]
+        return scores
 
 
 def _rows_of(X, rows, pairwise: bool):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["plot_clusters", "plot_history", "row_margins"]
+__all__ = ["plot_clusters", "plot_comparison", "plot_history", "row_margins"]
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; the last two are for k > 8.
 COLOURS = (
@@ -137,6 +137,54 @@ def plot_history(model: Any, ax: Any = None) -> Any:
     ax.grid(True, axis="y", color="#DDDDDD", lw=0.6)
     ax.set_axisbelow(True)
     ax.set_title(f"{history[-1]:.6g} ({model.stop_reason_})", fontsize=10, color=INK)
+    return ax
+
+
+def plot_comparison(
+    baseline: Any, ours: Any, names: Any, ax: Any = None, *, baseline_name: str = "k-means"
+) -> Any:
+    """Draw the accuracy of two methods on many data sets against each other.
+
+    Points above the diagonal are data sets on which the second method is better. The farthest from
+    it are named, on either side.
+
+    Parameters
+    ----------
+    baseline, ours : array-like of shape (n_sets,)
+        Accuracies, 0 to 1.
+    names : sequence of str
+        The names of the data sets.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    baseline_name : str, default="k-means"
+        What the horizontal axis is called.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> from maxmargin.display import plot_comparison
+    >>> plot_comparison([0.8, 0.9], [0.9, 0.9], ["a", "b"]).get_xlabel()
+    'k-means'
+    """
+    ax = _axes(ax)
+    baseline, ours = np.asarray(baseline, dtype=float), np.asarray(ours, dtype=float)
+    low = min(baseline.min(), ours.min()) - 0.03
+    ax.plot([low, 1.02], [low, 1.02], color="#AAAAAA", lw=1, zorder=0)
+    ax.scatter(baseline, ours, s=26, color=COLOURS[0], alpha=0.75, edgecolors="white", lw=0.5)
+    for i in np.argsort(-abs(ours - baseline))[:6]:
+        above = ours[i] > baseline[i]
+        ax.annotate(
+            names[i], (baseline[i], ours[i]), xytext=(-5, 3) if above else (5, -10),
+            textcoords="offset points", ha="right" if above else "left", fontsize=8, color=INK,
+        )  # fmt: skip
+    _name_axes(ax, baseline_name, "maxmargin")
+    ax.set_xlim(low, 1.02)
+    ax.set_ylim(low, 1.02)
+    ax.set_aspect("equal")
     return ax
 
 

@@ -120,7 +120,7 @@ def balanced_split(
     n = scores.shape[0]
     weights = np.ones(n) if weights is None else weights
     known = np.zeros(n, np.int8) if known is None else known
-    order = np.argsort(scores, kind="stable")
+    order = np.argsort(scores)
     g, w, fixed = scores[order], weights[order], known[order]
     masses = [np.where(fixed == side, w, 0.0) for side in (0, -1, 1)]
     allowed, shortfall = _allowed_splits(g, masses, floor)

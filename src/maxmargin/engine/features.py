@@ -101,9 +101,9 @@ class FeatureMap:
         """Kernel between raw rows and the landmarks."""
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.landmarks])
-        return evaluate_kernel(
-            _shifted(X, self.input_offset), self.landmarks, self.kernel, self.params
-        )
+        X = _shifted(X, self.input_offset).astype(self.dtype, copy=False)
+        landmarks = self.landmarks.astype(self.dtype, copy=False)
+        return evaluate_kernel(X, landmarks, self.kernel, self.params)
 
 
 def _shifted(X, offset):
@@ -227,7 +227,8 @@ def fit_features(
     chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
     landmarks = chosen if kernel == "precomputed" else _shifted(X[chosen], offset)
     fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
-    fmap = replace(fmap, projection=_projection(fmap.kernel_values(X[chosen]), kernel))
+    among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(X[chosen])
+    fmap = replace(fmap, projection=_projection(among, kernel, dtype))
     Z = fmap.raw_features(X, n_jobs)
     rows, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights)
     fmap = replace(fmap, offset=centre, scale=scale)
@@ -350,7 +351,7 @@ def _kernel_diagonal(X, kernel, params) -> np.ndarray:
     return np.array([evaluate_kernel(X[[i]], X[[i]], kernel, params)[0, 0] for i in range(n)])
 
 
-def _projection(K, kernel) -> np.ndarray:
+def _projection(K, kernel, dtype) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
     lam, U = linalg.eigh(0.5 * (K + K.T))
@@ -363,7 +364,8 @@ def _projection(K, kernel) -> np.ndarray:
         if kernel == "precomputed":
             raise ValueError(f"{message} Add at least {-lam[0]:.3g} to its diagonal.")
         warnings.warn(f"{message} The negative part is dropped.", UserWarning, stacklevel=2)
-    keep = lam > max(1e-10 * top, 0.0)
+    # Directions below the rounding of the kernel's values are noise blown up by 1 / sqrt(lambda).
+    keep = lam > (1e-10 if dtype == np.float64 else 1e-6) * top
     if not keep.any():
         return np.zeros((K.shape[0], 1))
     # Largest first; a fixed sign makes the features reproducible.

@@ -30,6 +30,8 @@ class Sample:
         Whether all weights are whole numbers, so that sizes are counts.
     source : ndarray of shape (m,)
         For each row here, a row of the user's that it stands for.
+    is_whole : bool
+        Whether these are the user's rows as they came.
     """
 
     X: np.ndarray | sparse.csr_matrix
@@ -37,6 +39,7 @@ class Sample:
     known: np.ndarray
     whole: bool
     source: np.ndarray
+    is_whole: bool
 
 
 def row_fingerprints(X) -> np.ndarray:
@@ -73,7 +76,7 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
         source = np.flatnonzero(weights)
         X, weights, known = X[source], weights[source], known[source]
     if not merge or X.shape[0] > MERGE_ROWS:
-        return Sample(X, weights, known, whole, source)
+        return Sample(X, weights, known, whole, source, len(source) == n)
     marks = row_fingerprints(X)
     order = np.lexsort((known, marks[:, 1], marks[:, 0]))
     marks, sorted_known = marks[order], known[order]
@@ -82,7 +85,7 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     starts = np.flatnonzero(new)
     merged = np.add.reduceat(weights[order], starts)
     first = order[starts]
-    return Sample(X[first], merged, known[first], whole, source[first])
+    return Sample(X[first], merged, known[first], whole, source[first], False)
 
 
 def count_distinct(X, at_least: int) -> int:
