@@ -300,12 +300,11 @@ class BaseMarginClustering(
 
     def _publish(self, model, fmap, rows, X, weights, known, n_jobs, sample) -> None:
         """Set the fitted attributes of a model on one feature map."""
+        self.feature_scale_ = fmap.scale
         if fmap.landmarks is None:
             # coef_ and intercept_ of the linear kernel apply to raw rows.
             coef = model.coef * fmap.scale
-            model = replace(
-                model, coef=coef, intercept=model.intercept - coef @ fmap.offset
-            )
+            model = replace(model, coef=coef, intercept=model.intercept - coef @ fmap.offset)
             fmap = replace(fmap, scale=1.0)
         self.feature_map_ = fmap
         self.coef_, self.intercept_ = model.coef, model.intercept
@@ -319,7 +318,9 @@ class BaseMarginClustering(
         margins = cluster_scores(split_scores, model.paths)
         self._paths = model.paths
         if known is None:
-            order = _falling_sizes(margins.argmax(axis=1)[sample.source], sample.weights, len(model.paths))
+            order = _falling_sizes(
+                margins.argmax(axis=1)[sample.source], sample.weights, len(model.paths)
+            )
             self._paths, margins = model.paths[order], margins[:, order]
         self._positive_last()
         self.labels_ = margins.argmax(axis=1).astype(np.int32)

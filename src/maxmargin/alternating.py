@@ -21,8 +21,8 @@ Algorithm 1 (iterSVM)                           ``Stage.step``, ``loss="hinge"``
 Algorithm 2 (iterSVR), Laplacian loss           ``Stage.step``, ``loss="laplacian"``
 section III-B.2, nonzero epsilon                ``epsilon``
 section III-C (iterLS-SVM)                      ``Stage.step``, ``loss="squared"``
-SVM / SVR training (step 2)                     ``solve_piecewise`` (ADMM with a duality gap)
-LS-SVM training (step 2)                        ``solve_squared``
+SVM / SVR training (step 2)                     ``engine.regression.fit_piecewise``
+LS-SVM training (step 2)                        ``engine.regression.fit_squared``
 section III-B, "a sparse classification model"  ``AlternatingMarginClustering.to_svm``
 section IV-C, recursive splits                  ``bisecting.grow_tree``
 Appendix (CCCP)                                 ``loss="hinge", balance=0``
@@ -37,28 +37,30 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
-from scipy import linalg
-from scipy.optimize import brentq
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
-from .bisecting import cluster_order, grow_tree, two_groups
-
+from .bisecting import cluster_order, grow_tree, two_groups, worst_reason
 from .engine.balance import LOSSES, balanced_split, loss_kinks, row_losses, size_floor
-from .engine.descent import CONVERGED, MAX_ITER, Outcome, descend
+from .engine.descent import Outcome, descend
 from .engine.features import centred_rows, median_distance
-from .engine.rows import Rows, scores, sweep, weighted_gram, weighted_sum
+from .engine.regression import (
+    Factor,
+    PiecewiseFit,
+    degrees_of_freedom,
+    factorise,
+    fit_piecewise,
+    fit_squared,
+    shrinkage_for,
+)
+from .engine.rows import Rows, scores, weighted_sum
 from .engine.starts import SPECTRAL_ROWS, integer_seed, kmeans_labels, random_signs, spectral_signs
-from .kernels.regression import admm_rule, gap_rule
 
 TARGET_DOF = 20.0
 ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
 START_ROWS = 5000  # starts are compared on a subsample of this size, then continued on all rows
-ADMM_RELAXATION = 1.6
-ADMM_STEP = 1.0  # 1 / rho; rho of 1 to 2 in the scale of the mean loss
-ADMM_CHECK = 10
-ADMM_MAX_ITER = 2000
 
 
 class AlternatingMarginClustering(BaseMarginClustering):
@@ -132,9 +134,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
 
     Notes
     -----
-    In the paper's symbols, before features are scaled to unit mean square (multiply by
-    ``feature_map_.scale ** 2`` after it): alpha = 1 / (n C) for iterSVM and iterSVR, 2 / (n C) for
-    iterLS-SVM. Its class balance (1) is ``balance = 1 - l / n``; its tables agree with
+    In the paper's symbols alpha = s^2 / (n C) for iterSVM and iterSVR and 2 s^2 / (n C) for
+    iterLS-SVM, where s is ``feature_scale_``. Its class balance (1) is ``balance = 1 - l / n``; its tables agree with
     ``balance = 1 - 2 l / n``.
 
     For more than two clusters ``balance`` holds in every split, not over all clusters.
@@ -235,10 +236,9 @@ class AlternatingMarginClustering(BaseMarginClustering):
         """
         labels = self.predict(X)
         fmap = self.feature_map_
-        scale = fmap.scale if fmap.landmarks is not None else self._unit_scale
         params = {
             "kernel": self.kernel,
-            "C": scale**2 / (len(labels) * self.alpha_),
+            "C": self.feature_scale_**2 / (len(labels) * self.alpha_),
             **{k: v for k, v in fmap.params.items() if v is not None},
         }
         if len(np.unique(labels)) < 2:
@@ -252,14 +252,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
         return row_losses(np.ones(len(margins)), margins, self.loss, self.epsilon)
 
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
-        given = warm if isinstance(self.init, str) else self._checked_init(sample)
-        k, known = self.n_clusters, sample.known
-        settings = self._settings(rng, watch)
+        given = self._given_labels(sample, warm)
+        settings = self._settings(fmap, rng, watch)
+        known = sample.known
 
         def split(indices):
-            signs = _class_signs(rows, known[indices], indices, rng)
-            start = None if given is None else _class_signs(rows, given[indices], indices, rng)
-            return split_rows(rows, sample, indices, signs, start, settings)
+            fixed = _sides(rows, known[indices], indices, rng)
+            start = None if given is None else _sides(rows, given[indices], indices, rng)
+            return split_rows(rows, sample, indices, fixed, start, settings)
 
         def priority(indices):
             # Leaves that still mix known classes come first, then the largest.
@@ -268,20 +268,23 @@ class AlternatingMarginClustering(BaseMarginClustering):
             mixed = len(np.unique(known[indices][known[indices] >= 0])) > 1
             return np.inf if mixed else sample.weights[indices].sum()
 
-        tree = grow_tree(rows.shape[0], k, split, priority)
-        order = cluster_order(tree.leaves, known, sample.weights, k)
-        self._unit_scale = fmap.scale
+        tree = grow_tree(rows.shape[0], self.n_clusters, split, priority)
+        order = cluster_order(tree.leaves, known, sample.weights, self.n_clusters)
         return _as_model(tree, order, rows.shape[1])
 
-    def _checked_init(self, sample) -> np.ndarray:
+    def _given_labels(self, sample, warm) -> np.ndarray | None:
+        """Labels to start from, one per row of the sample, or None."""
+        if isinstance(self.init, str):
+            return None if warm is None else warm[sample.source]
         labels = np.asarray(self.init)
-        if labels.ndim != 1 or len(labels) <= sample.source.max():
+        if labels.shape != (sample.n_given,):
             raise ValueError(
-                f"init must have one label per row of X, got an array of shape {labels.shape}."
+                f"init must have one label for each of the {sample.n_given} rows of X, got an "
+                f"array of shape {labels.shape}."
             )
         return np.unique(labels, return_inverse=True)[1][sample.source]
 
-    def _settings(self, rng, watch) -> Settings:
+    def _settings(self, fmap, rng, watch) -> Settings:
         return Settings(
             loss=self.loss,
             epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
@@ -294,7 +297,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
             tol=self.tol,
             gap=self.solver_tol,
             gamma=None if self.gamma == "median" or self.kernel != "rbf" else self.gamma,
-            raw=self.kernel != "precomputed" and not callable(self.kernel),
+            raw=not self._pairwise,
+            mapped=fmap.landmarks is not None,
             rng=rng,
             watch=watch,
         )
@@ -315,46 +319,34 @@ class Settings:
     tol: float
     gap: float
     gamma: float | None
-    raw: bool
+    raw: bool  # the rows as given have coordinates (are not a kernel matrix)
+    mapped: bool  # the features are not those coordinates
     rng: np.random.Generator
     watch: Callable[[float], str | None]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, weights and constraints of one two-way split, and the spectrum of its features."""
+    """One two-way split: factored rows, weights, known sides (0 where free) and the size floor."""
 
-    rows: Rows
+    factor: Factor
     weights: np.ndarray
     known: np.ndarray
     floor: float
-    eigenvalues: np.ndarray
-    eigenvectors: np.ndarray
     epsilon: float
-
-    @property
-    def shares(self) -> np.ndarray:
-        """Weights that add up to one."""
-        return self.weights / self.weights.sum()
-
-    def ridge(self, right_side: np.ndarray, shrinkage: float) -> np.ndarray:
-        """``(Z'Z / n + shrinkage I)^-1 right_side``: labels touch only the right-hand side."""
-        V, lam = self.eigenvectors, self.eigenvalues
-        return V @ ((V.T @ right_side) / (lam + shrinkage))
 
 
 @dataclass(frozen=True)
 class State:
-    """Labels and model after a step. ``target`` and ``dual`` warm-start the next regression."""
+    """Labels and model after a step; ``fit`` warm-starts the next regression."""
 
     signs: np.ndarray
     coef: np.ndarray
-    bias: float
-    threshold_bias: float
-    objective: float
+    bias: float = 0.0
+    threshold_bias: float = 0.0
+    objective: float = np.inf
     shortfall: float = 0.0
-    target: np.ndarray | None = None
-    dual: np.ndarray | None = None
+    fit: PiecewiseFit | None = None
 
 
 @dataclass(frozen=True)
@@ -368,20 +360,22 @@ class Stage:
 
     def init(self, signs: np.ndarray) -> State:
         """A state that has labels but no model yet."""
-        width = self.problem.rows.shape[1]
-        return State(signs.astype(np.int8), np.zeros(width), 0.0, 0.0, np.inf)
+        return State(signs.astype(np.int8), np.zeros(self.problem.factor.rows.shape[1]))
 
     def step(self, state: State) -> State:
         """Regression on the labels, then the best balanced labels for its scores."""
-        solve = solve_squared if self.loss == "squared" else solve_piecewise
-        coef, target, dual = solve(self, state)
-        return self.relabel(coef, target, dual)
+        factor = self.problem.factor
+        if self.loss == "squared":
+            return self.relabel(fit_squared(factor, state.signs, self.alpha))
+        kinks = loss_kinks(self.loss, self.problem.epsilon)
+        fit = fit_piecewise(factor, state.signs, kinks, self.alpha, self.gap, state.fit)
+        return self.relabel(fit.coef, fit)
 
-    def relabel(self, coef, target=None, dual=None) -> State:
+    def relabel(self, coef: np.ndarray, fit: PiecewiseFit | None = None) -> State:
         """Best labels and bias for given coefficients: equations (8) and (9)."""
         p = self.problem
         split = balanced_split(
-            scores(p.rows, coef[None, :])[:, 0],
+            scores(p.factor.rows, coef[None, :])[:, 0],
             self.loss,
             floor=p.floor,
             weights=p.weights,
@@ -390,9 +384,8 @@ class Stage:
         )
         value = 0.5 * self.alpha * float(coef @ coef) + split.cost / p.weights.sum()
         return State(
-            split.signs, coef, split.bias, split.threshold_bias, value, split.shortfall,
-            target, dual,
-        )  # fmt: skip
+            split.signs, coef, split.bias, split.threshold_bias, value, split.shortfall, fit
+        )
 
     def objective(self, state: State) -> float:
         """``alpha/2 |w|^2`` plus the mean loss."""
@@ -400,119 +393,7 @@ class Stage:
 
     def change(self, old: State, new: State) -> float:
         """Share of the weight that changed sides."""
-        return float(self.problem.shares[old.signs != new.signs].sum())
-
-
-def solve_squared(stage: Stage, state: State):
-    """LS-SVM: with centred features the bias drops out, and one factorisation serves all labels."""
-    p = stage.problem
-    right_side = weighted_sum(p.rows, (p.shares * state.signs)[:, None])[0]
-    return p.ridge(right_side, 0.5 * stage.alpha), None, None
-
-
-def solve_piecewise(stage: Stage, state: State):
-    """SVM or SVR training by ADMM on the factor of the LS-SVM, to a relative duality gap.
-
-    Splits s = Zw + b from the loss: the w-step is a ridge regression with shrinkage alpha / rho,
-    the s-step a proximal step per row (``admm_rule``). Weighted rows keep one threshold because
-    their penalty carries the same weight as their loss.
-    """
-    p, alpha, step = stage.problem, stage.alpha, ADMM_STEP
-    shares, kinks = p.shares, loss_kinks(stage.loss, p.epsilon)
-    if state.target is None:
-        target, dual = state.signs.astype(np.float64), np.zeros(len(shares))
-    else:
-        target, dual = state.target.copy(), state.dual.copy()
-    codes = np.empty((len(shares), 1))
-    start = (shares * (target - dual))[:, None]
-    right_side, bias = weighted_sum(p.rows, start)[0], float(start.sum())
-
-    def rule(tile_scores, where):
-        total = admm_rule(
-            tile_scores, shares[where], state.signs[where], target[where], dual[where],
-            kinks, bias, ADMM_RELAXATION, step, codes[where],
-        )  # fmt: skip
-        return codes[where], total
-
-    for iteration in range(1, ADMM_MAX_ITER + 1):
-        coef = p.ridge(right_side, alpha * step)
-        if iteration % ADMM_CHECK == 0:
-            primal, dual_value = duality_gap(stage, state.signs, coef, bias, dual)
-            if primal - dual_value <= stage.gap * abs(primal):
-                break
-        gathered, bias = sweep(p.rows, coef[None, :], rule)
-        right_side = gathered[0]
-    return coef, target, dual
-
-
-def duality_gap(stage: Stage, signs, coef, bias, dual) -> tuple[float, float]:
-    """Primal value at (w, b) and the value of a feasible dual point made from the ADMM dual.
-
-    The dual needs sum p = 0: the heavier of the positive and the negative part is scaled down, which
-    keeps every p inside its box, and then the whole point to the best length.
-    """
-    p, shares = stage.problem, stage.problem.shares
-    kinks = loss_kinks(stage.loss, p.epsilon)
-
-    def rule(tile_scores, where):
-        codes, sums = np.empty((tile_scores.shape[0], 2)), np.empty(5)
-        gap_rule(
-            tile_scores, shares[where], signs[where], dual[where], kinks, bias, ADMM_STEP,
-            codes, sums,
-        )  # fmt: skip
-        return codes, sums
-
-    parts, sums = sweep(p.rows, coef[None, :], rule)
-    loss, up_value, up_mass, down_value, down_mass = sums
-    primal = 0.5 * stage.alpha * float(coef @ coef) + loss
-    mass = min(up_mass, down_mass)
-    if mass <= 0:
-        return primal, 0.0
-    up, down = mass / up_mass, mass / down_mass
-    linear = up * up_value + down * down_value
-    direction = up * parts[0] - down * parts[1]
-    quadratic = float(direction @ direction) / stage.alpha
-    length = 1.0 if quadratic <= 0 else min(1.0, max(0.0, -linear / quadratic))
-    return primal, -length * linear - 0.5 * length**2 * quadratic
-
-
-def degrees_of_freedom(eigenvalues: np.ndarray, shrinkage: float) -> float:
-    """Effective degrees of freedom of a ridge regression: ``sum lambda / (lambda + shrinkage)``.
-
-    Examples
-    --------
-    >>> degrees_of_freedom(np.array([1.0, 1.0]), 1.0)
-    1.0
-    """
-    return float((eigenvalues / (eigenvalues + shrinkage)).sum())
-
-
-def shrinkage_for(eigenvalues: np.ndarray, dof: float) -> float:
-    """The shrinkage at which a ridge regression has ``dof`` effective degrees of freedom.
-
-    Examples
-    --------
-    >>> round(shrinkage_for(np.array([1.0, 1.0]), 1.0), 6)
-    1.0
-    """
-    top = float(eigenvalues[-1])
-    if top <= 0:
-        return 1.0
-
-    def excess(log_shrinkage):
-        return degrees_of_freedom(eigenvalues, np.exp(log_shrinkage)) - dof
-
-    low, high = np.log(top) - 40.0, np.log(top) + 40.0
-    if excess(low) <= 0:
-        return float(np.exp(low))
-    return float(np.exp(brentq(excess, low, high)))
-
-
-def make_problem(rows: Rows, weights, known, floor, epsilon) -> Problem:
-    """Factor the features once: the same spectrum serves every alpha and every labelling."""
-    gram = weighted_gram(rows, weights / weights.sum())
-    lam, V = linalg.eigh(gram)
-    return Problem(rows, weights, known, floor, np.maximum(lam, 0.0), V, epsilon)
+        return float(self.problem.factor.shares[old.signs != new.signs].sum())
 
 
 @dataclass(frozen=True)
@@ -529,15 +410,40 @@ class FittedSplit:
 def split_rows(rows, sample, indices, known, start, settings) -> tuple[np.ndarray, FittedSplit]:
     """Split some rows in two, in features centred and scaled on those rows alone."""
     weights = sample.weights[indices]
-    whole = len(indices) == rows.shape[0]
-    local = rows if whole else centred_rows(rows.take(indices), weights)[0]
+    everything = len(indices) == rows.shape[0]
+    local = rows if everything else centred_rows(rows.take(indices), weights)[0]
     floor = size_floor(settings.balance, weights.sum(), 2, sample.whole)
     _check_known_sizes(known, weights, floor)
-    problem = make_problem(local, weights, known, floor, settings.epsilon)
+    problem = Problem(factorise(local, weights), weights, known, floor, settings.epsilon)
     shrinkage, alpha = _strength(problem, settings)
-    X = (sample.X if whole else sample.X[indices]) if settings.raw else None
+    X = (sample.X if everything else sample.X[indices]) if settings.raw else None
     outcome = search(problem, X, start, shrinkage, alpha, settings)
-    state = outcome.state
+    _warn_about(outcome.state, floor, settings)
+    coef, intercept = _in_root_features(outcome.state, rows, local)
+    split = FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
+    return outcome.state.signs, split
+
+
+def _in_root_features(state: State, rows: Rows, local: Rows) -> tuple[np.ndarray, float]:
+    """``(x - o) s`` with a leaf's own centre and scale, in terms of the root's."""
+    coef = state.coef * (local.scale / rows.scale)
+    if local is rows:
+        return coef, state.threshold_bias
+    root_offset = 0.0 if rows.offset is None else rows.offset
+    centre = (local.offset - root_offset) * rows.scale
+    return coef, state.threshold_bias - float(coef @ centre)
+
+
+def _check_known_sizes(known, weights, floor) -> None:
+    heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
+    if heavier > weights.sum() - floor + 1e-9 * floor:
+        raise ValueError(
+            f"partial_labels put a weight of {heavier:g} of {weights.sum():g} on one side of a "
+            f"split, but balance asks for at least {floor:g} on the other. Lower balance."
+        )
+
+
+def _warn_about(state: State, floor: float, settings: Settings) -> None:
     if state.shortfall > 0:
         warnings.warn(
             f"balance={settings.balance} cannot be met: tied rows leave the smaller side "
@@ -545,32 +451,12 @@ def split_rows(rows, sample, indices, known, start, settings) -> tuple[np.ndarra
             UserWarning,
             stacklevel=2,
         )
-    # Back to the root's features: local z = (z_root - o) s.
-    factor = local.scale / rows.scale
-    shift = 0.0 if whole else _root_offset(rows, local)
-    coef = state.coef * factor
-    intercept = state.threshold_bias - float(np.dot(coef, np.broadcast_to(shift, coef.shape)))
-    signs = state.signs if (known != 0).any() else _sign(state, problem)
-    return signs, FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
-
-
-def _root_offset(rows: Rows, local: Rows) -> np.ndarray:
-    """Centre of the local rows in the root's features."""
-    root = 0.0 if rows.offset is None else rows.offset
-    return (local.offset - root) * rows.scale
-
-
-def _sign(state: State, problem: Problem) -> np.ndarray:
-    fitted = scores(problem.rows, state.coef[None, :])[:, 0] + state.threshold_bias
-    return np.where(fitted > 0, 1, -1).astype(np.int8)
-
-
-def _check_known_sizes(known, weights, floor) -> None:
-    heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
-    if heavier > weights.sum() - floor + 1e-9 * floor:
-        raise ValueError(
-            f"partial_labels put a weight of {heavier:g} of {weights.sum():g} into one cluster, but "
-            f"balance asks for at least {floor:g} in the other. Lower balance."
+    if state.fit is not None and state.fit.gap > settings.gap:
+        warnings.warn(
+            f"The regression on the final labels reached a relative duality gap of "
+            f"{state.fit.gap:.2g}, not solver_tol={settings.gap:g}. Raise solver_tol or alpha.",
+            ConvergenceWarning,
+            stacklevel=2,
         )
 
 
@@ -579,105 +465,117 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
     factor = 2.0 if settings.loss == "squared" else 1.0
     if settings.alpha != "auto":
         return float(settings.alpha) / factor, float(settings.alpha)
-    rank = int(np.count_nonzero(problem.eigenvalues > 1e-10 * problem.eigenvalues[-1]))
+    lam = problem.factor.eigenvalues
+    rank = int(np.count_nonzero(lam > 1e-10 * lam[-1]))
+    # More than one degree of freedom per five rows would fit any labels at all.
     dof = min(TARGET_DOF, len(problem.weights) / 5.0, 0.9 * rank)
-    shrinkage = shrinkage_for(problem.eigenvalues, max(dof, 0.5))
+    shrinkage = shrinkage_for(lam, max(dof, 0.5))
     return shrinkage, factor * shrinkage
 
 
 def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     """Best outcome over the starts, compared by objective; on a subsample first if rows are many."""
-    n = problem.rows.shape[0]
+    n = len(problem.weights)
     final = Stage(problem, settings.loss, alpha, settings.gap)
-    if n <= START_ROWS or start is not None:
-        signs = _starts(problem, X, settings) if start is None else [start]
-        return _best_start(problem, signs, shrinkage, final, settings)
+    if start is not None:
+        return _best_start([start], shrinkage, final, settings)
+    if n <= START_ROWS:
+        return _best_start(_starts(problem, X, settings), shrinkage, final, settings)
     few = np.sort(settings.rng.choice(n, START_ROWS, replace=False))
-    share = problem.weights[few].sum() / problem.weights.sum()
-    small = replace(
-        problem,
-        rows=problem.rows.take(few),
-        weights=problem.weights[few],
-        known=problem.known[few],
-        floor=problem.floor * share,
-    )
+    small = _subsample(problem, few)
     signs = _starts(small, None if X is None else X[few], settings)
-    best = _best_start(small, signs, shrinkage, replace(final, problem=small), settings)
+    best = _best_start(signs, shrinkage, replace(final, problem=small), settings)
     squared = Stage(problem, "squared", 2.0 * shrinkage)
     near = _run(squared, squared.relabel(best.state.coef), settings)
     return _run(final, final.init(near.state.signs), settings)
 
 
-def _run(stage: Stage, state: State, settings: Settings) -> Outcome:
-    return descend(
-        stage, state, max_iter=settings.max_iter, tol=settings.tol, watch=settings.watch
+def _subsample(problem: Problem, few: np.ndarray) -> Problem:
+    """The same problem on fewer rows; the spectrum of all rows stays."""
+    weights = problem.weights[few]
+    rows = problem.factor.rows.take(few)
+    return replace(
+        problem,
+        factor=replace(problem.factor, rows=rows, shares=weights / weights.sum()),
+        weights=weights,
+        known=problem.known[few],
+        floor=problem.floor * weights.sum() / problem.weights.sum(),
     )
 
 
-def _best_start(problem, signs, shrinkage, final: Stage, settings) -> Outcome:
+def _run(stage: Stage, state: State, settings: Settings) -> Outcome:
+    return descend(stage, state, max_iter=settings.max_iter, tol=settings.tol, watch=settings.watch)
+
+
+def _best_start(signs, shrinkage, final: Stage, settings) -> Outcome:
     if not settings.anneal:
         outcomes = [_run(final, final.init(s), settings) for s in signs]
         return min(outcomes, key=lambda o: o.objective)
-    squared = Stage(problem, "squared", 2.0 * shrinkage)
+    squared = Stage(final.problem, "squared", 2.0 * shrinkage)
     outcomes = [_run(squared, squared.init(s), settings) for s in signs]
-    outcomes += [_annealed(problem, s, shrinkage, settings) for s in signs]
+    outcomes += [_annealed(squared, s, settings) for s in signs]
     best = min(outcomes, key=lambda o: o.objective)
     if settings.loss == "squared":
         return best
     return _run(final, final.init(best.state.signs), settings)
 
 
-def _annealed(problem, signs, shrinkage, settings) -> Outcome:
-    """Follow the squared-loss solution from few degrees of freedom to many."""
-    last = degrees_of_freedom(problem.eigenvalues, shrinkage)
+def _annealed(final: Stage, signs, settings) -> Outcome:
+    """Follow the squared-loss solution from few degrees of freedom to those of ``final``."""
+    lam = final.problem.factor.eigenvalues
+    last = degrees_of_freedom(lam, 0.5 * final.alpha)
     for dof in np.geomspace(min(ANNEAL_FROM, last), last, ANNEAL_STEPS)[:-1]:
-        stage = Stage(problem, "squared", 2.0 * shrinkage_for(problem.eigenvalues, dof))
+        stage = replace(final, alpha=2.0 * shrinkage_for(lam, dof))
         signs = _run(stage, stage.init(signs), settings).state.signs
-    stage = Stage(problem, "squared", 2.0 * shrinkage)
-    return _run(stage, stage.init(signs), settings)
+    return _run(final, final.init(signs), settings)
 
 
 def _starts(problem: Problem, X, settings: Settings) -> list[np.ndarray]:
     """Initial labels of the requested kind, known rows put right, no two alike."""
     rng, n_init, weights = settings.rng, settings.n_init, problem.weights
-    dense = problem.rows.data
+    features = problem.factor.rows.data
+    points = features if X is None else X
     if settings.init == "random":
         signs = [random_signs(len(weights), rng) for _ in range(n_init)]
     elif settings.init == "spectral":
-        signs = [_spectral(problem, X, settings)]
+        signs = [_spectral(problem, points, settings)]
     elif settings.init == "k-means":
-        rows = dense if X is None else X
-        signs = [_two(kmeans_labels(rows, 2, weights, rng, n_init=1)) for _ in range(n_init)]
+        signs = [_two(kmeans_labels(points, 2, weights, rng, n_init=1)) for _ in range(n_init)]
     else:
-        rows = dense if X is None else X
-        signs = [_two(kmeans_labels(rows, 2, weights, rng, n_init))]
-        if X is not None and dense is not X:
-            signs.append(_two(kmeans_labels(dense, 2, weights, rng, n_init)))
-        signs.append(_spectral(problem, X, settings))
-    return _distinct([np.where(problem.known == 0, s, problem.known) for s in signs])
+        signs = [_two(kmeans_labels(points, 2, weights, rng, n_init))]
+        if settings.raw and settings.mapped:
+            signs.append(_two(kmeans_labels(features, 2, weights, rng, n_init)))
+        signs.append(_spectral(problem, points, settings))
+    return _distinct([_respecting(problem.known, s, weights) for s in signs])
 
 
 def _two(labels: np.ndarray) -> np.ndarray:
     return np.where(labels == labels[0], -1, 1).astype(np.int8)
 
 
-def _spectral(problem: Problem, X, settings: Settings) -> np.ndarray:
+def _respecting(known: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The labelling turned to agree with most known rows, which are then put right."""
+    if (weights * known * signs).sum() < 0:
+        signs = -signs
+    return np.where(known == 0, signs, known).astype(np.int8)
+
+
+def _spectral(problem: Problem, points, settings: Settings) -> np.ndarray:
     """Normalized cut on at most ``SPECTRAL_ROWS`` rows, carried to the others by a ridge fit."""
-    rows = problem.rows
-    points = rows.data if X is None else X
-    n = rows.shape[0]
+    factor, n = problem.factor, len(problem.weights)
     few = np.arange(n)
     if n > SPECTRAL_ROWS:
         few = np.sort(settings.rng.choice(n, SPECTRAL_ROWS, replace=False))
+    weights = problem.weights[few]
     gamma = settings.gamma or 1.0 / median_distance(points[few], settings.rng)
-    signs = spectral_signs(points[few], gamma, problem.weights[few], settings.rng)
+    signs = spectral_signs(points[few], gamma, weights, settings.rng)
     if len(few) == n:
         return signs
-    known = np.zeros(n)
-    known[few] = problem.weights[few] * signs
-    right_side = weighted_sum(rows, (known / known[few].__abs__().sum())[:, None])[0]
-    coef = problem.ridge(right_side, shrinkage_for(problem.eigenvalues, TARGET_DOF))
-    return np.where(scores(rows, coef[None, :])[:, 0] > 0, 1, -1).astype(np.int8)
+    targets = np.zeros(n)
+    targets[few] = weights * signs / weights.sum()
+    right_side = weighted_sum(factor.rows, targets[:, None])[0]
+    coef = factor.ridge(right_side, shrinkage_for(factor.eigenvalues, TARGET_DOF))
+    return np.where(scores(factor.rows, coef[None, :])[:, 0] > 0, 1, -1).astype(np.int8)
 
 
 def _distinct(candidates: list[np.ndarray]) -> list[np.ndarray]:
@@ -688,16 +586,17 @@ def _distinct(candidates: list[np.ndarray]) -> list[np.ndarray]:
     return list(kept.values())
 
 
-def _class_signs(rows, labels, indices, rng) -> np.ndarray:
-    """Side of every row of a leaf from its class; 0 where unknown or all of one class."""
+def _sides(rows: Rows, labels: np.ndarray, indices: np.ndarray, rng) -> np.ndarray:
+    """Side of every row of a leaf by its class, 0 where unknown; one class alone stays together."""
     classes = np.unique(labels[labels >= 0])
-    signs = np.zeros(len(indices), np.int8)
-    if len(classes) < 2:
-        return signs if len(classes) == 0 or (labels < 0).any() else signs
-    means = np.stack([_mean_row(rows, indices[labels == c]) for c in classes])
-    for label, side in zip(classes, two_groups(means, integer_seed(rng))):
-        signs[labels == label] = side
-    return signs
+    sides = np.zeros(len(indices), np.int8)
+    if len(classes) == 1:
+        sides[labels >= 0] = -1
+    elif len(classes) > 1:
+        means = np.stack([_mean_row(rows, indices[labels == c]) for c in classes])
+        for label, side in zip(classes, two_groups(means, integer_seed(rng))):
+            sides[labels == label] = side
+    return sides
 
 
 def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:
@@ -707,17 +606,14 @@ def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:
 
 def _as_model(tree, order, width) -> Model:
     splits = tree.splits
-    total = sum(s.weight for s in splits) or 1.0
-    reasons = [s.outcome.stop_reason for s in splits]
-    # The least good reason of all splits is the one a user must know.
-    ranked = sorted(reasons, key=[CONVERGED, "stalled", "callback", "time", MAX_ITER].index)
+    total = sum(s.weight for s in splits)
     return Model(
         coef=np.array([s.coef for s in splits]).reshape(len(splits), width),
         intercept=np.array([s.intercept for s in splits]),
         paths=tree.paths[order].astype(np.float64),
-        objective=sum(s.weight * s.outcome.objective for s in splits) / total,
+        objective=sum(s.weight * s.outcome.objective for s in splits) / max(total, 1e-300),
         history=[value for s in splits for value in s.outcome.history],
         n_iter=sum(s.outcome.n_iter for s in splits),
-        stop_reason=ranked[-1] if ranked else CONVERGED,
+        stop_reason=worst_reason([s.outcome.stop_reason for s in splits]),
         extras={"alpha_": splits[0].alpha if splits else 0.0},
     )

@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import FitWatch, StrOptions
+from .engine.descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
 from .engine.samples import make_sample
 
 
@@ -145,7 +146,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             objective=float(np.mean([m.objective_ for m in self.splits_])) if tree.splits else 0.0,
             history=[m.objective_ for m in self.splits_],
             n_iter=len(self.splits_),
-            stop_reason=watch.reason or "converged",
+            stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in self.splits_]),
         )
         with threadpool_limits(1):
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
@@ -285,3 +286,15 @@ def cluster_order(leaves: np.ndarray, known: np.ndarray, weights: np.ndarray, k:
     rest = [leaf for leaf in np.argsort(-sizes, kind="stable") if leaf not in order]
     order[order < 0] = rest
     return order
+
+
+def worst_reason(reasons: list[str]) -> str:
+    """Of the stop reasons of all splits, the one a user must know.
+
+    Examples
+    --------
+    >>> worst_reason(["converged", "max_iter", "stalled"])
+    'max_iter'
+    """
+    ranked = [CONVERGED, STALLED, CALLBACK, TIME, MAX_ITER]
+    return max(reasons, key=ranked.index, default=CONVERGED)

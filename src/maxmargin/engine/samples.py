@@ -30,8 +30,10 @@ class Sample:
         Whether all weights are whole numbers, so that sizes are counts.
     source : ndarray of shape (m,)
         For each row here, a row of the user's that it stands for.
-    is_whole : bool
-        Whether these are the user's rows as they came.
+    n_given : int
+        Number of rows the user gave.
+    merged : bool
+        Whether the rows were merged and sorted.
     """
 
     X: np.ndarray | sparse.csr_matrix
@@ -39,7 +41,13 @@ class Sample:
     known: np.ndarray
     whole: bool
     source: np.ndarray
-    is_whole: bool
+    n_given: int
+    merged: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are the user's rows as they came."""
+        return not self.merged and len(self.source) == self.n_given
 
 
 def row_fingerprints(X) -> np.ndarray:
@@ -76,7 +84,7 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
         source = np.flatnonzero(weights)
         X, weights, known = X[source], weights[source], known[source]
     if not merge or X.shape[0] > MERGE_ROWS:
-        return Sample(X, weights, known, whole, source, len(source) == n)
+        return Sample(X, weights, known, whole, source, n)
     marks = row_fingerprints(X)
     order = np.lexsort((known, marks[:, 1], marks[:, 0]))
     marks, sorted_known = marks[order], known[order]
@@ -85,7 +93,7 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     starts = np.flatnonzero(new)
     merged = np.add.reduceat(weights[order], starts)
     first = order[starts]
-    return Sample(X[first], merged, known[first], whole, source[first], False)
+    return Sample(X[first], merged, known[first], whole, source[first], n, merged=True)
 
 
 def count_distinct(X, at_least: int) -> int:
