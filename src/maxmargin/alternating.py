@@ -43,7 +43,14 @@ from sklearn.svm import SVC
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .bisecting import cluster_order, grow_tree, two_groups, worst_reason
-from .engine.balance import LOSSES, balanced_split, loss_kinks, row_losses, size_floor
+from .engine.balance import (
+    LOSSES,
+    balanced_split,
+    loss_kinks,
+    row_losses,
+    sign_split,
+    size_floor,
+)
 from .engine.descent import Outcome, descend
 from .engine.features import centred_rows, median_distance
 from .engine.regression import (
@@ -262,11 +269,12 @@ class AlternatingMarginClustering(BaseMarginClustering):
             return split_rows(rows, sample, indices, fixed, start, settings)
 
         def priority(indices):
-            # Leaves that still mix known classes come first, then the largest.
+            # Leaves that still mix known classes come first, then the most scattered.
             if len(indices) < 2:
                 return -np.inf
-            mixed = len(np.unique(known[indices][known[indices] >= 0])) > 1
-            return np.inf if mixed else sample.weights[indices].sum()
+            if len(np.unique(known[indices][known[indices] >= 0])) > 1:
+                return np.inf
+            return _scatter(rows.take(indices), sample.weights[indices])
 
         tree = grow_tree(rows.shape[0], self.n_clusters, split, priority)
         order = cluster_order(tree.leaves, known, sample.weights, self.n_clusters)
@@ -366,22 +374,21 @@ class Stage:
         """Regression on the labels, then the best balanced labels for its scores."""
         factor = self.problem.factor
         if self.loss == "squared":
-            return self.relabel(fit_squared(factor, state.signs, self.alpha))
+            coef, bias = fit_squared(factor, state.signs, self.alpha)
+            return self.relabel(coef, bias)
         kinks = loss_kinks(self.loss, self.problem.epsilon)
         fit = fit_piecewise(factor, state.signs, kinks, self.alpha, self.gap, state.fit)
-        return self.relabel(fit.coef, fit)
+        return self.relabel(fit.coef, fit.bias, fit)
 
-    def relabel(self, coef: np.ndarray, fit: PiecewiseFit | None = None) -> State:
+    def relabel(self, coef: np.ndarray, bias: float, fit: PiecewiseFit | None = None) -> State:
         """Best labels and bias for given coefficients: equations (8) and (9)."""
         p = self.problem
-        split = balanced_split(
-            scores(p.factor.rows, coef[None, :])[:, 0],
-            self.loss,
-            floor=p.floor,
-            weights=p.weights,
-            epsilon=p.epsilon,
-            known=p.known,
-        )
+        g = scores(p.factor.rows, coef[None, :])[:, 0]
+        rows = {"weights": p.weights, "epsilon": p.epsilon, "known": p.known}
+        if p.floor > 0:
+            split = balanced_split(g, self.loss, floor=p.floor, **rows)
+        else:
+            split = sign_split(g, bias, self.loss, **rows)
         value = 0.5 * self.alpha * float(coef @ coef) + split.cost / p.weights.sum()
         return State(
             split.signs, coef, split.bias, split.threshold_bias, value, split.shortfall, fit
@@ -486,7 +493,7 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     signs = _starts(small, None if X is None else X[few], settings)
     best = _best_start(signs, shrinkage, replace(final, problem=small), settings)
     squared = Stage(problem, "squared", 2.0 * shrinkage)
-    near = _run(squared, squared.relabel(best.state.coef), settings)
+    near = _run(squared, squared.relabel(best.state.coef, best.state.bias), settings)
     return _run(final, final.init(near.state.signs), settings)
 
 
@@ -568,7 +575,8 @@ def _spectral(problem: Problem, points, settings: Settings) -> np.ndarray:
         few = np.sort(settings.rng.choice(n, SPECTRAL_ROWS, replace=False))
     weights = problem.weights[few]
     gamma = settings.gamma or 1.0 / median_distance(points[few], settings.rng)
-    signs = spectral_signs(points[few], gamma, weights, settings.rng)
+    floor = problem.floor * weights.sum() / problem.weights.sum()
+    signs = spectral_signs(points[few], gamma, weights, floor, settings.rng)
     if len(few) == n:
         return signs
     targets = np.zeros(n)
@@ -597,6 +605,11 @@ def _sides(rows: Rows, labels: np.ndarray, indices: np.ndarray, rng) -> np.ndarr
         for label, side in zip(classes, two_groups(means, integer_seed(rng))):
             sides[labels == label] = side
     return sides
+
+
+def _scatter(rows: Rows, weights: np.ndarray) -> float:
+    """Weighted sum of squared distances to the mean: tight clusters are left whole."""
+    return float(weights.sum() / centred_rows(rows, weights)[2] ** 2)
 
 
 def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:

@@ -42,9 +42,9 @@ class BisectingMarginClustering(BaseMarginClustering):
         Two-way margin clustering; None means ``AlternatingMarginClustering()``.
     n_clusters : int, default=2
         Number of clusters.
-    split_by : {"size", "scatter"}, default="size"
-        Which cluster to split next: the one of largest weight, or of largest sum of squared
-        distances to its mean ("precomputed" kernels: in the kernel's space).
+    split_by : {"scatter", "size"}, default="scatter"
+        Which cluster to split next: the one with the largest sum of squared distances to its mean
+        ("precomputed" kernels: in the kernel's space), or of largest weight.
     verbose : int, default=0
         1 shows a progress bar over the splits.
     random_state : int, RandomState instance or None, default=None
@@ -82,7 +82,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         estimator=None,
         n_clusters=2,
         *,
-        split_by="size",
+        split_by="scatter",
         verbose=0,
         random_state=None,
         n_jobs=None,
@@ -243,8 +243,9 @@ def grow_tree(
     paths = np.zeros((n_leaves, n_leaves - 1), np.int8)
     splits: list[Any] = []
     members = [np.arange(n_rows)]
+    urgency = [0.0]
     while len(members) < n_leaves:
-        chosen = int(np.argmax([priority(rows) for rows in members]))
+        chosen = int(np.argmax(urgency))
         rows = members[chosen]
         signs, model = split(rows)
         new, column = len(members), len(splits)
@@ -253,6 +254,8 @@ def grow_tree(
         leaves[rows[signs > 0]] = new
         members[chosen] = rows[signs < 0]
         members.append(rows[signs > 0])
+        urgency[chosen] = priority(members[chosen])
+        urgency.append(priority(members[new]))
         splits.append(model)
     return Tree(leaves, paths, splits)
 

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -613,11 +614,20 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
     )
 
 
+DIGITS = tuple(range(10))
+# Two size floors: the default, and the one that says what is known of these data, that both
+# clusters are about equally large.
+FLOORS: dict[str, dict[str, Any]] = {"balance=0.7": {}, "balance=0.94": {"balance": 0.94}}
+STARTS: dict[str, dict[str, Any]] = {
+    "default start": {"balance": 0.94},
+    "100 random starts": {"balance": 0.94, "init": "random", "n_init": 100},
+}
+
+
 def run_demo(args: argparse.Namespace) -> dict[str, Any]:
     """Compare with k-means on data that comes with scikit-learn.
 
-    All 45 pairs of digits are shown, not the ones that look best, with the default size floor and
-    with the one that says what is known here: both digits are about equally frequent.
+    All 45 pairs of digits are shown, not the ones that look best.
     """
     from sklearn.datasets import load_digits, make_circles
 
@@ -625,18 +635,28 @@ def run_demo(args: argparse.Namespace) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     digits = load_digits()
     with contextlib.redirect_stdout(sys.stderr):
-        _compare(digits.data[:60], digits.target[:60] % 2, "warm-up: compiles or loads the code")
+        _compare("compile", digits.data[:60], digits.target[:60] % 2, FLOORS)
         pairs = [
-            _compare(*_digit_pair(digits, a, b), f"{a}-{b}")
-            for a in range(10)
-            for b in range(a + 1, 10)
+            _compare(f"{a}-{b}", *_digit_pair(digits, a, b), FLOORS)
+            for a, b in combinations(DIGITS, 2)
         ]
-        rings, truth = make_circles(400, noise=0.06, factor=0.45, random_state=0)
-        ring = _compare(rings, truth, "two rings", {"init": "random", "n_init": 10})
-    model = next(pair["model"] for pair in pairs if pair["name"] == "3-8")
-    wrote = _write_demo(folder, model, digits, pairs, (ring["model"], rings))
-    told = [{key: pair[key] for key in ("name", "methods")} for pair in (*pairs, ring)]
-    return {"pairs": told[:-1], "rings": told[-1], "wrote": wrote}
+        clouds = _compare("clouds", *_clouds(), FLOORS)
+        rings = make_circles(400, noise=0.06, factor=0.45, random_state=0)
+        ring = _compare("rings", rings[0], rings[1], STARTS)
+    shown = {"3-8": _digit_pair(digits, 3, 8)[0], "rings": rings[0]}
+    drawn = [(run["model"], shown[run["name"]]) for run in (ring, *pairs) if run["name"] in shown]
+    wrote = _write_demo(folder, drawn, pairs)
+    runs = {
+        "All 45 pairs of handwritten digits (mean of 45 fits, sum of their times)": pairs,
+        "Two clouds of different width in 20 dimensions": [clouds],
+        "Two rings, one around the other": [ring],
+    }
+    told = {title: [_without_model(run) for run in group] for title, group in runs.items()}
+    return {"results": told, "wrote": wrote}
+
+
+def _without_model(run: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in run.items() if key != "model"}
 
 
 def _digit_pair(digits: Any, a: int, b: int) -> tuple[Any, Any]:
@@ -644,22 +664,27 @@ def _digit_pair(digits: Any, a: int, b: int) -> tuple[Any, Any]:
     return digits.data[chosen], (digits.target[chosen] == b).astype(int)
 
 
-def _compare(
-    X: Any, truth: Any, name: str, options: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Accuracy, Rand index and time of k-means and of both size floors, each on one thread."""
+def _clouds(n_rows: int = 500, n_columns: int = 20) -> tuple[Any, Any]:
+    """Breiman's ringnorm: a wide normal cloud around a narrow one."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    wide = 2 * rng.normal(size=(n_rows, n_columns))
+    narrow = rng.normal(size=(n_rows, n_columns)) + 2 / np.sqrt(n_columns)
+    return np.concatenate([wide, narrow]), np.repeat([0, 1], n_rows)
+
+
+def _compare(name: str, X: Any, truth: Any, variants: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Accuracy, Rand index and time of k-means and of variants of ours, each on one thread."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
     from maxmargin import AlternatingMarginClustering
     from maxmargin.metrics import adjusted_rand_score, clustering_accuracy
 
-    models = {
-        "k-means": KMeans(2, n_init=10, random_state=0),
-        "balance=0.7": AlternatingMarginClustering(2, random_state=0, **(options or {})),
-        "balance=0.94": AlternatingMarginClustering(
-            2, balance=0.94, random_state=0, **(options or {})
-        ),
+    models = {"k-means": KMeans(2, n_init=10, random_state=0)} | {
+        f"maxmargin, {variant}": AlternatingMarginClustering(2, random_state=0, **options)
+        for variant, options in variants.items()
     }
     methods = {}
     for method, model in models.items():
@@ -667,16 +692,14 @@ def _compare(
         with threadpool_limits(1):
             labels = model.fit(X).labels_
         methods[method] = {
-            "seconds": time.perf_counter() - start,
             "accuracy": clustering_accuracy(truth, labels),
             "adjusted_rand": adjusted_rand_score(truth, labels),
+            "seconds": time.perf_counter() - start,
         }
-    return {"name": name, "methods": methods, "model": models["balance=0.94"]}
+    return {"name": name, "methods": methods, "model": model}
 
 
-def _write_demo(
-    folder: Path, model: Any, digits: Any, pairs: list[dict[str, Any]], ring: tuple[Any, Any]
-) -> dict[str, str]:
+def _write_demo(folder: Path, drawn: list[Any], pairs: list[dict[str, Any]]) -> dict[str, str]:
     """Write data, labels and model of one pair (3 and 8, the first in the paper), and a picture."""
     from importlib.util import find_spec
 
@@ -684,77 +707,67 @@ def _write_demo(
     from maxmargin.io import atomic_write, write_labels
     from maxmargin.persistence import save_model
 
-    rows, _ = _digit_pair(digits, 3, 8)
-    model_name = "digits-3-8.skops" if find_spec("skops") else "digits-3-8.joblib"
+    model, rows = drawn[-1]
+    ending = "skops" if find_spec("skops") else "joblib"
     wrote = {
         "data": folder / "digits-3-8.csv",
         "labels": folder / "digits-3-8-labels.csv",
-        "model": folder / model_name,
+        "model": folder / f"digits-3-8.{ending}",
     }
     with atomic_write(wrote["data"]) as partial:
         header = ",".join(f"pixel{j}" for j in range(rows.shape[1]))
-        np_savetxt = import_module("numpy").savetxt
-        np_savetxt(partial, rows, fmt="%g", delimiter=",", header=header, comments="")
-    write_labels(wrote["labels"], model.labels_, margins=row_margins(model.decision_function(rows)))
+        lines = (",".join(f"{value:g}" for value in row) for row in rows.tolist())
+        partial.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    margins = row_margins(model.decision_function(rows))
+    write_labels(wrote["labels"], model.labels_, margins=margins)
     save_model(model, wrote["model"])
     if find_spec("matplotlib"):
         wrote["picture"] = folder / "demo.png"
-        _draw_demo(wrote["picture"], (model, rows), pairs, ring)
+        _draw_demo(wrote["picture"], drawn, pairs)
     return {what: str(path) for what, path in wrote.items()}
 
 
-def _draw_demo(path: Path, pair: tuple, pairs: list[dict[str, Any]], ring: tuple) -> None:
+def _draw_demo(path: Path, drawn: list[Any], pairs: list[dict[str, Any]]) -> None:
     from maxmargin.display import plot_clusters, plot_comparison
     from maxmargin.io import atomic_write
 
     figure = _figure(13.5, 4.6)
-    left, middle, right = figure.subplots(1, 3)
-    plot_clusters(*ring, ax=left)
-    plot_clusters(*pair, ax=middle)
-    accuracies = {
-        name: [pair["methods"][name]["accuracy"] for pair in pairs]
-        for name in ("k-means", "balance=0.94")
-    }
-    plot_comparison(
-        accuracies["k-means"], accuracies["balance=0.94"],
-        [pair["name"] for pair in pairs], ax=right,
-    )  # fmt: skip
-    left.set_title("two rings", pad=34)
-    middle.set_title("handwritten 3 and 8", pad=34)
-    right.set_title("accuracy on all 45 pairs of digits", pad=34)
+    axes = figure.subplots(1, 3)
+    for ax, (model, X), title in zip(axes, drawn, ("two rings", "handwritten 3 and 8")):
+        plot_clusters(model, X, ax=ax).set_title(title, pad=34)
+    theirs, ours = (
+        [1 - pair["methods"][method]["accuracy"] for pair in pairs]
+        for method in ("k-means", "maxmargin, balance=0.94")
+    )
+    plot_comparison(theirs, ours, [pair["name"] for pair in pairs], axes[2])
+    axes[2].set_title("error on all 45 pairs of digits", pad=34)
     with atomic_write(path) as partial:
         figure.savefig(partial, dpi=120)
 
 
 def tell_demo(result: dict[str, Any]) -> Iterator[str]:
     """Say what ``demo`` found."""
-    yield "All 45 pairs of handwritten digits (scikit-learn's load_digits), two clusters each:"
-    yield "                        accuracy   Rand index   time     better / worse than k-means"
-    for name in result["rings"]["methods"]:
-        yield _told_row(name, [pair["methods"] for pair in result["pairs"]])
-    yield "  balance=0.94 is told that both digits are about equally frequent; k-means cannot be."
-    yield "Two rings, one around the other (started at random, as any start by k-means fails here):"
-    for name in result["rings"]["methods"]:
-        yield _told_row(name, [result["rings"]["methods"]])
+    for title, runs in result["results"].items():
+        yield f"{title}:"
+        against = "  better / worse than k-means" if len(runs) > 1 else ""
+        yield f"  {'':<30}accuracy  Rand index      time{against}"
+        yield from (_told_row(method, runs) for method in runs[0]["methods"])
+    yield "balance=0.94 says that both clusters are about equally large; k-means cannot be told so."
     yield from (f"wrote {path} ({what})" for what, path in result["wrote"].items())
     if "picture" not in result["wrote"]:
         yield 'no picture: pip install "maxmargin[plot]"'
     yield f"next: maxmargin fit {result['wrote']['data']} -k 2 --out labels.csv"
 
 
-def _told_row(name: str, runs: list[dict[str, dict[str, float]]]) -> str:
-    accuracy, rand, seconds = (
-        [run[name][key] for run in runs] for key in ("accuracy", "adjusted_rand", "seconds")
-    )
-    means = f"{_mean(accuracy):>8.1%}{_mean(rand):>12.3f}{sum(seconds):>9.2f} s"
-    better = sum(mine > run["k-means"]["accuracy"] for mine, run in zip(accuracy, runs))
-    worse = sum(mine < run["k-means"]["accuracy"] for mine, run in zip(accuracy, runs))
-    many = f"     {better} / {worse}" if len(runs) > 1 and name != "k-means" else ""
-    return f"  {name if name == 'k-means' else 'maxmargin ' + name:<24}{means}{many}"
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def _told_row(method: str, runs: list[dict[str, Any]]) -> str:
+    mine, other = ([run["methods"][name] for run in runs] for name in (method, "k-means"))
+    accuracy = sum(run["accuracy"] for run in mine) / len(mine)
+    rand = sum(run["adjusted_rand"] for run in mine) / len(mine)
+    seconds = sum(run["seconds"] for run in mine)
+    better = sum(a["accuracy"] > b["accuracy"] for a, b in zip(mine, other))
+    worse = sum(a["accuracy"] < b["accuracy"] for a, b in zip(mine, other))
+    against = "" if method == "k-means" or len(runs) == 1 else f"  {better} / {worse}"
+    return f"  {method:<30}{accuracy:>8.1%}{rand:>12.3f}{seconds:>8.2f} s{against}"
 
 
 # ----------------------------------------------------------------------
@@ -830,7 +843,8 @@ def make_parser() -> argparse.ArgumentParser:
             name,
             help=command.summary,
             description=command.summary[0].upper() + command.summary[1:] + ".",
-            epilog=f"Example: {command.example}",
+            epilog=f"Example:\n  {command.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         command.add(sub)

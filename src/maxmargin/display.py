@@ -79,7 +79,7 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     >>> from maxmargin.display import plot_clusters
     >>> X, _ = make_moons(60, noise=0.05, random_state=0)
     >>> model = AlternatingMarginClustering(random_state=0).fit(X)
-    >>> plot_clusters(model, X).get_xlabel()  # doctest: +SKIP
+    >>> plot_clusters(model, X).get_xlabel()
     'column 0'
     """
     ax = _axes(ax)
@@ -134,6 +134,7 @@ def plot_history(model: Any, ax: Any = None) -> Any:
     ax.plot(steps, history, dotted, color=COLOURS[0], lw=1.6, ms=4)
     _name_axes(ax, "iteration", "objective")
     ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlim(-0.3, max(len(history) - 1, 1) + 0.3)
     ax.grid(True, axis="y", color="#DDDDDD", lw=0.6)
     ax.set_axisbelow(True)
     ax.set_title(f"{history[-1]:.6g} ({model.stop_reason_})", fontsize=10, color=INK)
@@ -143,15 +144,15 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 def plot_comparison(
     baseline: Any, ours: Any, names: Any, ax: Any = None, *, baseline_name: str = "k-means"
 ) -> Any:
-    """Draw the accuracy of two methods on many data sets against each other.
+    """Draw the errors of two methods on many data sets against each other.
 
-    Points above the diagonal are data sets on which the second method is better. The farthest from
-    it are named, on either side.
+    Points below the diagonal are data sets on which the second method is better. The farthest from
+    it are named, on either side. The axes show square roots, so that small errors stay apart.
 
     Parameters
     ----------
     baseline, ours : array-like of shape (n_sets,)
-        Accuracies, 0 to 1.
+        Shares of wrong rows, 0 to 1.
     names : sequence of str
         The names of the data sets.
     ax : matplotlib.axes.Axes, default=None
@@ -167,25 +168,33 @@ def plot_comparison(
     Examples
     --------
     >>> from maxmargin.display import plot_comparison
-    >>> plot_comparison([0.8, 0.9], [0.9, 0.9], ["a", "b"]).get_xlabel()
-    'k-means'
+    >>> plot_comparison([0.2, 0.1], [0.1, 0.1], ["a", "b"]).get_xlabel()
+    'error of k-means'
     """
     ax = _axes(ax)
-    baseline, ours = np.asarray(baseline, dtype=float), np.asarray(ours, dtype=float)
-    low = min(baseline.min(), ours.min()) - 0.03
-    ax.plot([low, 1.02], [low, 1.02], color="#AAAAAA", lw=1, zorder=0)
-    ax.scatter(baseline, ours, s=26, color=COLOURS[0], alpha=0.75, edgecolors="white", lw=0.5)
-    for i in np.argsort(-abs(ours - baseline))[:6]:
-        above = ours[i] > baseline[i]
+    x, y = 100 * np.asarray(baseline, dtype=float), 100 * np.asarray(ours, dtype=float)
+    high = 1.15 * max(x.max(), y.max(), 1.0)
+    ax.plot([0, high], [0, high], color="#AAAAAA", lw=1, zorder=0)
+    ax.scatter(x, y, s=30, color=COLOURS[0], alpha=0.75, edgecolors="white", lw=0.5, clip_on=False)
+    for i in np.argsort(-abs(x - y), kind="stable")[:6]:
         ax.annotate(
-            names[i], (baseline[i], ours[i]), xytext=(-5, 3) if above else (5, -10),
-            textcoords="offset points", ha="right" if above else "left", fontsize=8, color=INK,
+            names[i], (x[i], y[i]), xytext=(5, -3) if y[i] < x[i] else (-5, 4),
+            textcoords="offset points", ha="left" if y[i] < x[i] else "right", fontsize=8,
+            color=INK,
         )  # fmt: skip
-    _name_axes(ax, baseline_name, "maxmargin")
-    ax.set_xlim(low, 1.02)
-    ax.set_ylim(low, 1.02)
+    _name_axes(ax, f"error of {baseline_name}", "error of maxmargin")
+    ax.set_xscale("function", functions=(_root, np.square))
+    ax.set_yscale("function", functions=(_root, np.square))
+    ticks = [tick for tick in (0, 1, 5, 10, 20, 30, 40, 60, 80) if tick < high]
+    for axis, set_limits in ((ax.xaxis, ax.set_xlim), (ax.yaxis, ax.set_ylim)):
+        axis.set_ticks(ticks, [f"{tick} %" for tick in ticks])
+        set_limits(0, high)
     ax.set_aspect("equal")
     return ax
+
+
+def _root(values: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(values, 0))
 
 
 def _axes(ax: Any) -> Any:

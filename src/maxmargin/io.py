@@ -260,6 +260,7 @@ def read_rows(
         Columns to leave out.
     columns : sequence of str, default=None
         Exactly the columns to read, in this order; ignored where the file has no column names.
+        An empty sequence reads ids and labels only.
     header : bool, default=None
         Whether a csv file's first line holds names; None looks at it. Without names columns are
         called ``"1"``, ``"2"`` and so on.
@@ -299,7 +300,7 @@ def read_rows(
     )
     path = Path(path)
     sheet = _read_sheet(path, _format_of(path, format), wish)
-    for finding in _errors(sheet):
+    for finding in _errors(sheet, need_columns=columns is None or len(columns) > 0):
         raise DataError(f"{path}: {finding.what}", finding.remedy)
     return Table(
         sheet.X,
@@ -811,14 +812,14 @@ def inspect_rows(
     return Inspection(str(path), kind, n_rows, n_columns, tuple(findings))
 
 
-def _errors(sheet: _Sheet) -> Iterator[Finding]:
+def _errors(sheet: _Sheet, need_columns: bool = True) -> Iterator[Finding]:
     """What makes a file unusable, in the order in which a user would mend it."""
     n_rows, n_columns = sheet.X.shape
     if sheet.text:
         yield Finding("error", *_about_text(sheet.text, n_rows))
     if n_rows == 0:
         yield Finding("error", "it has no rows", "Is it the right file, and is it complete?")
-    elif n_columns == 0:
+    elif n_columns == 0 and need_columns:
         yield Finding("error", "it has no columns of numbers", "Clustering needs at least one")
     if n_rows and n_columns:
         yield from _nonfinite(sheet)

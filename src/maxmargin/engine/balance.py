@@ -49,13 +49,17 @@ class Split:
 def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True) -> float:
     """Least weight of a cluster: ``int(balance * n / k)``, not rounded for fractional weights.
 
+    Any balance above 0 asks for one row at least.
+
     Examples
     --------
     >>> size_floor(0.94, 357, 2)
     167.0
     """
     floor = balance * total / n_clusters
-    return float(int(floor + 1e-9)) if whole else floor
+    if not whole or floor == 0:
+        return floor
+    return float(max(1, int(floor + 1e-9)))
 
 
 def loss_kinks(loss: str, epsilon: float = 0.0) -> np.ndarray:
@@ -133,6 +137,31 @@ def balanced_split(
     free = g[fixed == 0]
     below = int(np.count_nonzero(fixed[:position] == 0))
     return Split(signs, bias, _threshold_bias(free, below, bias), max(cost, 0.0), shortfall)
+
+
+def sign_split(
+    scores: np.ndarray,
+    bias: float,
+    loss: str,
+    *,
+    weights: np.ndarray,
+    epsilon: float = 0.0,
+    known: np.ndarray,
+) -> Split:
+    """Best labels for scores and a given bias: their signs. No size is asked for.
+
+    Without a floor the joint minimiser over labels and bias puts all rows on one side at no cost.
+
+    Examples
+    --------
+    >>> free = np.zeros(2, np.int8)
+    >>> sign_split(np.array([-1.0, 3.0]), 0.5, "hinge", weights=np.ones(2), known=free).cost
+    0.5
+    """
+    fitted = scores + bias
+    signs = np.where(known == 0, np.where(fitted > 0, 1, -1), known).astype(np.int8)
+    cost = float(weights @ row_losses(signs, fitted, loss, epsilon))
+    return Split(signs, bias, bias, cost, 0.0)
 
 
 def _prefix(values: np.ndarray) -> np.ndarray:

@@ -2,8 +2,8 @@
 
     min over w, b of   alpha/2 |w|^2 + sum_i share_i L(y_i, w'z_i + b)
 
-with centred features and shares that add up to one. The spectrum of ``Z' diag(share) Z`` is computed
-once; it serves every alpha and every labelling, and gives the effective degrees of freedom.
+with centred features and shares that add up to one. The spectrum of ``Z' diag(share) Z`` is
+computed once; it serves every alpha and every labelling, and gives the effective degrees of freedom.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from ..kernels.regression import admm_rule, gap_rule
 from .rows import Rows, sweep, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
-STEP = 1.0  # 1 / rho; rho between 1 and 2 in the scale of the mean loss converges fastest
 CHECK_EVERY = 10
-MAX_ITER = 2000
+MAX_ITER = 5000
 
 
 @dataclass(frozen=True)
@@ -77,21 +76,26 @@ def shrinkage_for(eigenvalues: np.ndarray, dof: float) -> float:
     return float(np.exp(brentq(excess, low, high)))
 
 
-def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> np.ndarray:
-    """LS-SVM with loss (f - y)^2; with centred features the bias drops out of w."""
-    right_side = weighted_sum(factor.rows, (factor.shares * targets)[:, None])[0]
-    return factor.ridge(right_side, 0.5 * alpha)
+def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
+    """LS-SVM with loss (f - y)^2: coefficients and bias, which centred features keep apart."""
+    codes = factor.shares * targets
+    right_side = weighted_sum(factor.rows, codes[:, None])[0]
+    return factor.ridge(right_side, 0.5 * alpha), float(codes.sum())
 
 
 @dataclass(frozen=True)
 class PiecewiseFit:
-    """Coefficients of an SVM or SVR, how well it is solved, and what warm-starts the next one."""
+    """Coefficients of an SVM or SVR, how well it is solved, and what warm-starts the next one.
+
+    ``dual / step`` is a subgradient of the loss of each row.
+    """
 
     coef: np.ndarray
     bias: float
     gap: float
     target: np.ndarray
     dual: np.ndarray
+    step: float
 
 
 def fit_piecewise(
@@ -105,8 +109,8 @@ def fit_piecewise(
     """SVM or SVR by ADMM on the factor of the LS-SVM, down to a relative duality gap.
 
     The loss is split from the model by s = Zw + b: the w-step is a ridge regression with shrinkage
-    alpha / rho, the s-step a proximal step per row (``admm_rule``). Weighted rows keep one threshold
-    because their penalty carries the same weight as their loss.
+    alpha * step, the s-step a proximal step per row (``admm_rule``). Weighted rows keep one
+    threshold because their penalty carries the same weight as their loss.
 
     Parameters
     ----------
@@ -123,37 +127,56 @@ def fit_piecewise(
     """
     shares = factor.shares
     if warm is None:
-        target, dual = signs.astype(np.float64), np.zeros(len(shares))
+        # A step of 1 in the scale of the mean loss is right for most problems.
+        target, dual, step = signs.astype(np.float64), np.zeros(len(shares)), 1.0
     else:
-        target, dual = warm.target.copy(), warm.dual.copy()
+        target, dual, step = warm.target.copy(), warm.dual.copy(), warm.step
     codes = np.empty((len(shares), 1))
     codes[:, 0] = shares * (target - dual)
     right_side, bias = weighted_sum(factor.rows, codes)[0], float(codes.sum())
 
     def rule(tile_scores, where):
-        total = admm_rule(
+        sums = np.empty(5)
+        admm_rule(
             tile_scores, shares[where], signs[where], target[where], dual[where],
-            kinks, bias, RELAXATION, STEP, codes[where],
+            kinks, bias, RELAXATION, step, codes[where], sums,
         )  # fmt: skip
-        return codes[where], total
+        return codes[where], sums
 
+    adapt_at = CHECK_EVERY
     for iteration in range(1, MAX_ITER + 1):
-        coef = factor.ridge(right_side, alpha * STEP)
+        coef = factor.ridge(right_side, alpha * step)
         if iteration % CHECK_EVERY == 0:
-            primal, bound = duality_gap(factor, signs, kinks, alpha, coef, bias, dual)
+            primal, bound = duality_gap(factor, signs, kinks, alpha, coef, bias, dual / step)
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
             reached = (primal - bound) / max(primal, 1e-6)
             if reached <= gap:
                 break
-        gathered, bias = sweep(factor.rows, coef[None, :], rule)
-        right_side = gathered[0]
-    return PiecewiseFit(coef, bias, reached, target, dual)
+        gathered, sums = sweep(factor.rows, coef[None, :], rule)
+        right_side, bias = gathered[0], float(sums[0])
+        if iteration == adapt_at:
+            # Ever rarer, because a step that keeps changing need not converge.
+            adapt_at *= 2
+            ratio = _residual_ratio(sums)
+            if not 0.5 <= ratio <= 2.0:
+                dual /= ratio
+                step /= ratio
+                codes[:, 0] = shares * (target - dual)
+                right_side, bias = weighted_sum(factor.rows, codes)[0], float(codes.sum())
+    return PiecewiseFit(coef, bias, reached, target, dual, step)
 
 
-def duality_gap(factor, signs, kinks, alpha, coef, bias, dual) -> tuple[float, float]:
-    """Primal value at (w, b) and the value of a feasible dual point made from the ADMM dual.
+def _residual_ratio(sums: np.ndarray) -> float:
+    """Relative primal over relative dual residual, by which 1 / step should grow."""
+    _, misfit, moved, target, dual = sums
+    ratio = (misfit * dual) / max(moved * target, 1e-300)
+    return float(np.clip(ratio**0.25, 0.1, 10.0))
 
-    A dual point has one number p_i per row inside the box of its loss, with sum share_i p_i = 0. The
+
+def duality_gap(factor, signs, kinks, alpha, coef, bias, subgradient) -> tuple[float, float]:
+    """Primal value at (w, b) and the value of a feasible dual point made from subgradients.
+
+    A dual point has one number p_i per row in the box of its loss, with sum share_i p_i = 0. The
     heavier of the positive and the negative part is scaled down, which keeps p inside its box, and
     then the whole point to its best length.
     """
@@ -162,7 +185,7 @@ def duality_gap(factor, signs, kinks, alpha, coef, bias, dual) -> tuple[float, f
     def rule(tile_scores, where):
         codes, sums = np.empty((tile_scores.shape[0], 2)), np.empty(5)
         gap_rule(
-            tile_scores, shares[where], signs[where], dual[where], kinks, bias, STEP, codes, sums
+            tile_scores, shares[where], signs[where], subgradient[where], kinks, bias, codes, sums
         )
         return codes, sums
 

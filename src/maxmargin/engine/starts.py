@@ -34,11 +34,11 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     return model.fit(X, sample_weight=weights).labels_
 
 
-def spectral_signs(X, kernel_gamma: float, weights, rng) -> np.ndarray:
+def spectral_signs(X, kernel_gamma: float, weights, floor: float, rng) -> np.ndarray:
     """Two-way normalized cut (Shi & Malik) with the Gaussian affinity between all rows.
 
-    The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two squared-loss
-    levels fit it best. A row of weight w counts as w equal rows.
+    The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two levels fit it
+    best with at least ``floor`` of the weight on either side. A row of weight w counts as w rows.
     """
     X = X if sparse.issparse(X) else X - X.mean(axis=0)
     K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})
@@ -50,8 +50,8 @@ def spectral_signs(X, kernel_gamma: float, weights, rng) -> np.ndarray:
         vectors = eigsh(K, k=2, which="LA", v0=rng.random(K.shape[0]), tol=1e-6)[1]
     vector = vectors[:, 0] * root / weights
     spread = np.sqrt(np.average((vector - vector.mean()) ** 2, weights=weights))
-    # A threshold on the scaled vector: two levels of its own spread apart.
-    return balanced_split(vector / max(spread, 1e-300), "squared", weights=weights).signs
+    vector = vector / max(spread, 1e-300)
+    return balanced_split(vector, "squared", floor=floor, weights=weights).signs
 
 
 def random_signs(n: int, rng) -> np.ndarray:

@@ -8,13 +8,15 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def admm_rule(scores, weights, signs, target, dual, kinks, bias, relaxation, step, codes):
+def admm_rule(scores, weights, signs, target, dual, kinks, bias, relaxation, step, codes, sums):
     """One ADMM update of the rows: over-relax, proximal step, dual update.
 
     ``target`` (s) and ``dual`` (u) are updated in place; ``codes`` receives weight * (s - u), whose
-    weighted sum of rows is the right-hand side of the next ridge step. Returns the sum of codes.
+    weighted sum of rows is the right-hand side of the next ridge step. ``sums`` receives the sum of
+    codes, and the weighted squares of f - s, of the change of s, of s and of u.
     """
-    total = 0.0
+    for j in range(5):
+        sums[j] = 0.0
     for i in range(scores.shape[0]):
         low, high = (kinks[2], kinks[3]) if signs[i] > 0 else (kinks[0], kinks[1])
         fitted = scores[i, 0] + bias
@@ -29,18 +31,22 @@ def admm_rule(scores, weights, signs, target, dual, kinks, bias, relaxation, ste
             near = high
         else:
             near = point - step
+        moved = near - target[i]
         target[i] = near
         dual[i] = point - near
         codes[i, 0] = weights[i] * (near - dual[i])
-        total += codes[i, 0]
-    return total
+        sums[0] += codes[i, 0]
+        sums[1] += weights[i] * (fitted - near) * (fitted - near)
+        sums[2] += weights[i] * moved * moved
+        sums[3] += weights[i] * near * near
+        sums[4] += weights[i] * dual[i] * dual[i]
 
 
 @njit(cache=True, nogil=True)
-def gap_rule(scores, weights, signs, dual, kinks, bias, step, codes, sums):
+def gap_rule(scores, weights, signs, subgradients, kinks, bias, codes, sums):
     """Primal loss, conjugates and dual masses of the rows, for the duality gap.
 
-    ``dual / step`` is a subgradient p of the row's loss. ``codes`` receives weight * max(p, 0) and
+    For a subgradient p of each row's loss ``codes`` receives weight * max(p, 0) and
     weight * max(-p, 0); ``sums`` the loss, and conjugate value and mass of both parts.
     """
     for j in range(5):
@@ -52,7 +58,7 @@ def gap_rule(scores, weights, signs, dual, kinks, bias, step, codes, sums):
             sums[0] += weights[i] * (low - fitted)
         elif fitted > high:
             sums[0] += weights[i] * (fitted - high)
-        p = dual[i] / step
+        p = subgradients[i]
         codes[i, 0] = codes[i, 1] = 0.0
         if p > 0.0:
             codes[i, 0] = weights[i] * p

@@ -1,0 +1,44 @@
+"""Shared settings and data of the tests."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from sklearn.datasets import load_digits, make_blobs, make_circles
+
+settings.register_profile(
+    "maxmargin",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("maxmargin")
+
+
+@pytest.fixture(scope="session")
+def digits_pair():
+    """Handwritten 3s and 8s: 357 rows, 64 columns."""
+    X, y = load_digits(return_X_y=True)
+    pair = (y == 3) | (y == 8)
+    return X[pair], (y[pair] == 8).astype(int)
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """Four well separated blobs of unequal size."""
+    return make_blobs([60, 45, 30, 15], n_features=5, cluster_std=0.6, random_state=3)
+
+
+@pytest.fixture(scope="session")
+def circles():
+    """Two rings that no straight line separates."""
+    return make_circles(300, factor=0.3, noise=0.05, random_state=0)
+
+
+def ringnorm(n, seed=0):
+    """Breiman's ringnorm: two overlapping Gaussians of different spread in 20 dimensions."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.5).astype(int)
+    X = rng.normal(size=(n, 20))
+    X[y == 1] *= 2.0
+    X[y == 0] += 2.0 / np.sqrt(20)
+    return X, y

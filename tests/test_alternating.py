@@ -1,0 +1,372 @@
+"""The alternating method against the paper, brute force and literal transcriptions."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC, SVR
+
+from maxmargin import AlternatingMarginClustering, BisectingMarginClustering
+from maxmargin.alternating import Problem, Stage
+from maxmargin.engine.balance import LOSSES, balanced_split, loss_kinks, row_losses, size_floor
+from maxmargin.engine.descent import descend
+from maxmargin.engine.regression import factorise, fit_piecewise, fit_squared
+from maxmargin.engine.rows import Rows
+from maxmargin.metrics import clustering_error
+
+from .conftest import ringnorm
+
+
+def make_stage(Z, loss, alpha, balance=0.8, gap=1e-3, epsilon=0.05):
+    n = len(Z)
+    problem = Problem(
+        factorise(Rows(Z), np.ones(n)),
+        np.ones(n),
+        np.zeros(n, np.int8),
+        size_floor(balance, n, 2),
+        epsilon if loss == "laplacian" else 0.0,
+    )
+    return Stage(problem, loss, alpha, gap)
+
+
+# -- the objective ------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from(LOSSES),
+    st.sampled_from([0.0, 0.5, 0.9]),
+    st.floats(-5, 0),
+)
+def test_objective_never_rises_within_a_stage(seed, loss, balance, log_alpha):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(30, 3)) * rng.choice([0.1, 1.0, 10.0])
+    Z -= Z.mean(axis=0)
+    stage = make_stage(Z, loss, 10.0**log_alpha, balance)
+    start = stage.init(rng.choice([-1, 1], 30))
+    history = np.array(descend(stage, start, max_iter=30, tol=0.0).history)
+    assert (np.diff(history) <= 1e-9 * np.abs(history[:-1])).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_exact_steps_alone_do_not_raise_the_objective(loss):
+    """Without the loop's refusal: each half step is an exact minimisation."""
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        Z = rng.normal(size=(25, 3))
+        Z -= Z.mean(axis=0)
+        stage = make_stage(Z, loss, 0.05, gap=1e-9)
+        state = stage.step(stage.init(rng.choice([-1, 1], 25)))
+        for _ in range(5):
+            new = stage.step(state)
+            assert new.objective <= state.objective * (1 + 1e-7)
+            state = new
+
+
+def exhaustive(Z, loss, alpha, balance, epsilon):
+    """Least objective over all labellings within the size floor."""
+    n = len(Z)
+    floor = size_floor(balance, n, 2)
+    factor, kinks = factorise(Rows(Z), np.ones(n)), loss_kinks(loss, epsilon)
+    best = np.inf
+    for rest in itertools.product([-1, 1], repeat=n - 1):
+        y = np.array((1, *rest), np.int8)
+        if min((y > 0).sum(), (y < 0).sum()) < floor:
+            continue
+        if loss == "squared":
+            w, b = fit_squared(factor, y, alpha)
+        else:
+            fit = fit_piecewise(factor, y, kinks, alpha, 1e-6)
+            w, b = fit.coef, fit.bias
+        best = min(best, 0.5 * alpha * w @ w + row_losses(y, Z @ w + b, loss, epsilon).mean())
+    return best
+
+
+@pytest.mark.parametrize(("loss", "n"), [("squared", 10), ("laplacian", 8), ("hinge", 8)])
+def test_small_problems_equal_exhaustive_search(loss, n):
+    rng = np.random.default_rng(7)
+    alpha, balance, cases, hits = 0.1, 0.8, 20, 0
+    epsilon = 0.05 if loss == "laplacian" else 0.0
+    for case in range(cases):
+        X = rng.normal(size=(n, 2))
+        model = AlternatingMarginClustering(
+            loss=loss, kernel="linear", alpha=alpha, anneal=False, balance=balance,
+            init="random", n_init=20, tol=0.0, solver_tol=1e-6, random_state=case,
+        ).fit(X)  # fmt: skip
+        Z = (X - X.mean(axis=0)) * model.feature_scale_
+        best = exhaustive(Z, loss, alpha, balance, epsilon)
+        assert model.objective_ >= best * (1 - 1e-5)
+        hits += model.objective_ <= best * (1 + 1e-5)
+    assert hits >= 0.9 * cases
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_objective_is_what_the_docstring_says(loss, digits_pair):
+    X, _ = digits_pair
+    model = AlternatingMarginClustering(
+        loss=loss, kernel="linear", balance=0.5, random_state=0
+    ).fit(X)
+    f = model.decision_function(X)[:, 1]
+    w = model.coef_[0] / model.feature_scale_
+    y = np.where(model.labels_ == 1, 1, -1)
+    epsilon = 0.05 if loss == "laplacian" else 0.0
+    value = 0.5 * model.alpha_ * w @ w + row_losses(y, f, loss, epsilon).mean()
+    # The floor does not bind here, so the threshold is (nearly) the regression's bias.
+    assert model.cluster_sizes_.min() > 0.25 * len(X) + 1
+    assert model.objective_ == pytest.approx(value, rel=1e-3)
+    assert -model.score(X) == pytest.approx(row_losses(y, f, loss, epsilon).mean())
+
+
+# -- the paper's algorithms, literally ----------------------------------------------------------
+
+
+def literal_algorithm(X, y, loss, C, sigma, floor, n_iter):
+    """Algorithms 1 and 2 with libsvm, and the exact bias search."""
+    K = rbf_kernel(X, gamma=1 / sigma**2)
+    for _ in range(n_iter):
+        if loss == "hinge":
+            machine = SVC(C=C, kernel="precomputed", tol=1e-6).fit(K, y)
+            g = machine.decision_function(K) - machine.intercept_
+        elif loss == "laplacian":
+            machine = SVR(C=C, kernel="precomputed", epsilon=0.05, tol=1e-6).fit(K, y)
+            g = machine.predict(K) - machine.intercept_
+        else:
+            n = len(y)
+            system = np.block([[K + np.eye(n) / C, np.ones((n, 1))], [np.ones((1, n)), 0]])
+            g = K @ np.linalg.solve(system, np.append(y, 0))[:n]
+        new = balanced_split(g, loss, floor=floor, epsilon=0.05).signs
+        if (new == y).all():
+            break
+        y = new
+    return y
+
+
+@pytest.mark.parametrize(("loss", "C"), [("hinge", 10), ("laplacian", 500), ("squared", 100)])
+def test_literal_algorithm_gives_the_same_labels(digits_pair, loss, C):
+    X, _ = digits_pair
+    n = len(X)
+    sigma = 16 * np.sqrt(np.median(((X[:, None] - X[None]) ** 2).sum(-1)[np.triu_indices(n, 1)]))
+    K = rbf_kernel(X, gamma=1 / sigma**2)
+    scale2 = 1 / (1 - K.mean())  # features centred, unit mean square
+    start = KMeans(2, n_init=1, random_state=0).fit(X).labels_
+    model = AlternatingMarginClustering(
+        loss=loss, gamma=1 / sigma**2, alpha=(2 if loss == "squared" else 1) * scale2 / (n * C),
+        balance=0.94, init=start, anneal=False, n_components=None, tol=0.0, solver_tol=1e-5,
+    ).fit(X)  # fmt: skip
+    y = literal_algorithm(
+        X, np.where(start == 1, 1, -1), loss, C, sigma, size_floor(0.94, n, 2), 50
+    )
+    assert clustering_error(y, model.labels_) <= 0.003
+
+
+def test_hinge_without_balance_is_the_cccp_of_the_appendix():
+    """Step for step: an SVM on the signs of the last SVM's scores."""
+    rng = np.random.default_rng(3)
+    Z = np.vstack([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 2.5])
+    Z -= Z.mean(axis=0)
+    stage = make_stage(Z, "hinge", 0.05, balance=0.0, gap=1e-8)
+    signs = np.where(Z[:, 0] > 0.4, 1, -1).astype(np.int8)
+    state = stage.init(signs)
+    for _ in range(6):
+        state = stage.step(state)
+        svm = SVC(C=1 / (40 * 0.05), kernel="linear", tol=1e-9).fit(Z, signs)
+        signs = np.where(svm.decision_function(Z) > 0, 1, -1)
+        assert (state.signs == signs).all()
+        assert state.coef == pytest.approx(svm.coef_[0], abs=2e-3)
+
+
+def test_papers_point_svr_moves_where_svm_freezes():
+    """Table I on data of scikit-learn: from a poor start the hinge stays, the Laplacian leaves."""
+    rng = np.random.default_rng(0)
+    X, y = ringnorm(400, seed=1)
+    start = np.where(rng.random(400) < 0.3, 1 - y, y)
+    common = dict(alpha=1e-3, anneal=False, balance=0.9, init=start, random_state=0)
+    errors = {
+        loss: clustering_error(y, AlternatingMarginClustering(loss=loss, **common).fit(X).labels_)
+        for loss in ("hinge", "laplacian")
+    }
+    assert errors["hinge"] > errors["laplacian"] + 0.05
+
+
+# -- what users rely on -------------------------------------------------------------------------
+
+
+def test_beats_kmeans_on_digits_and_rings(digits_pair, circles):
+    X, y = digits_pair
+    ours = AlternatingMarginClustering(balance=0.94, random_state=0).fit(X)
+    assert clustering_error(y, ours.labels_) < 0.05
+    X, y = ringnorm(1000)
+    ours = AlternatingMarginClustering(balance=0.94, random_state=0).fit(X)
+    theirs = KMeans(2, n_init=10, random_state=0).fit(X)
+    assert clustering_error(y, ours.labels_) < 0.06
+    assert clustering_error(y, theirs.labels_) > 0.2
+
+
+@pytest.mark.parametrize("balance", [0.5, 0.8, 1.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_size_floor_and_predict_hold_at_once(blobs, balance, loss):
+    X, _ = blobs
+    model = AlternatingMarginClustering(loss=loss, balance=balance, random_state=0).fit(X)
+    assert model.cluster_sizes_.min() >= int(balance * len(X) / 2)
+    assert (model.predict(X) == model.labels_).all()
+
+
+def test_balance_zero_may_put_all_rows_together():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = AlternatingMarginClustering(
+        loss="hinge", balance=0, init=np.r_[np.ones(29), 0], alpha=1.0, anneal=False
+    ).fit(X)
+    assert model.cluster_sizes_.tolist() == [30, 0]
+    assert model.objective_ == pytest.approx(0.0, abs=1e-6)
+    assert model.exemplar_indices_[1] == -1
+
+
+def test_many_clusters(blobs):
+    X, y = blobs
+    for model in (
+        AlternatingMarginClustering(n_clusters=4, balance=0.3, random_state=0),
+        BisectingMarginClustering(
+            AlternatingMarginClustering(balance=0.3), n_clusters=4, random_state=0
+        ),
+        BisectingMarginClustering(
+            AlternatingMarginClustering(balance=0.3), n_clusters=4, split_by="size",
+            random_state=0,
+        ),
+    ):  # fmt: skip
+        model.fit(X)
+        assert clustering_error(y, model.labels_) == 0.0
+        assert (np.diff(model.cluster_sizes_) <= 0).all()
+        assert (model.predict(X) == model.labels_).all()
+        assert model.decision_function(X).shape == (150, 4)
+        lead = np.sort(model.decision_function(X), axis=1)
+        assert (lead[:, -1] > 0).all() and (lead[:, -2] < 0).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_known_labels_are_kept_and_name_the_clusters(digits_pair, kernel):
+    X, y = digits_pair
+    known = np.full(len(y), -1)
+    known[:40:4] = y[:40:4]
+    known[0] = 1 - y[0]  # a wrong one stays too
+    model = AlternatingMarginClustering(kernel=kernel, balance=0.9, random_state=0)
+    model.fit(X, partial_labels=known)
+    assert (model.labels_[known >= 0] == known[known >= 0]).all()
+    assert np.mean(model.labels_ == y) > 0.93
+
+
+def test_known_labels_of_one_class_only(digits_pair):
+    X, y = digits_pair
+    known = np.where((np.arange(len(y)) % 7 == 0) & (y == 1), 1, -1)
+    model = AlternatingMarginClustering(balance=0.9, random_state=0).fit(X, partial_labels=known)
+    assert (model.labels_[known >= 0] == 1).all()
+    assert np.mean(model.labels_ == y) > 0.93
+
+
+@pytest.mark.parametrize("make", [AlternatingMarginClustering, BisectingMarginClustering])
+def test_known_labels_with_many_clusters(blobs, make):
+    X, y = blobs
+    known = np.full(len(y), -1)
+    for c in range(4):
+        known[np.flatnonzero(y == c)[:3]] = c
+    if make is AlternatingMarginClustering:
+        model = make(n_clusters=4, balance=0.2, random_state=0)
+    else:
+        model = make(AlternatingMarginClustering(balance=0.2), n_clusters=4, random_state=0)
+    model.fit(X, partial_labels=known)
+    assert (model.labels_ == y).all()
+    assert (model.predict(X) == y).all()
+
+
+def test_known_labels_that_break_the_balance_are_refused(digits_pair):
+    X, _ = digits_pair
+    known = np.zeros(len(X), int)
+    known[:10] = -1
+    with pytest.raises(ValueError, match="balance asks for at least"):
+        AlternatingMarginClustering(balance=0.9).fit(X, partial_labels=known)
+
+
+def test_to_svm_labels_like_the_model(digits_pair):
+    X, _ = digits_pair
+    model = AlternatingMarginClustering(loss="hinge", balance=0.9, random_state=0).fit(X)
+    svm = model.to_svm(X)
+    assert isinstance(svm, SVC)
+    assert len(svm.support_) < len(X)
+    assert np.mean(svm.predict(X) == model.labels_) > 0.97
+    f, g = model.decision_function(X)[:, 1], svm.decision_function(X)
+    assert np.corrcoef(f, g)[0, 1] > 0.99
+
+
+def test_warm_start_continues_from_the_previous_labels(digits_pair):
+    X, _ = digits_pair
+    model = AlternatingMarginClustering(
+        balance=0.94, warm_start=True, alpha=0.02, anneal=False, random_state=0
+    ).fit(X)
+    before = model.labels_
+    model.set_params(alpha=0.021, random_state=5).fit(X)
+    assert np.mean(before == model.labels_) > 0.97
+    assert model.n_iter_ <= 3
+
+
+def test_linear_coefficients_apply_to_raw_rows(digits_pair):
+    X, _ = digits_pair
+    model = AlternatingMarginClustering(kernel="linear", random_state=0).fit(X)
+    raw = X @ model.coef_[0] + model.intercept_[0]
+    assert model.decision_function(X)[:, 1] == pytest.approx(raw, abs=1e-9)
+
+
+def test_precomputed_kernel_equals_its_own_kernel(digits_pair):
+    X, _ = digits_pair
+    gamma = 1e-3
+    direct = AlternatingMarginClustering(gamma=gamma, init="random", random_state=0)
+    direct.fit(X, partial_labels=None)
+    K = rbf_kernel(X, gamma=gamma)
+    given = AlternatingMarginClustering(kernel="precomputed", balance=0.9, random_state=0).fit(K)
+    assert (given.predict(K) == given.labels_).all()
+    assert given.predict(K[:5]).tolist() == given.labels_[:5].tolist()
+    named = AlternatingMarginClustering(gamma=gamma, balance=0.9, random_state=0).fit(X)
+    assert clustering_error(named.labels_, given.labels_) < 0.03
+
+
+def test_tied_rows_that_forbid_the_floor_warn():
+    X = np.r_[np.zeros((9, 2)), np.ones((1, 2))]
+    with pytest.warns(UserWarning, match=r"balance=1.0 cannot be met.*4 short of 5"):
+        model = AlternatingMarginClustering(balance=1.0, random_state=0).fit(X)
+    assert model.cluster_sizes_.tolist() == [9, 1]
+
+
+def test_unsolved_regression_warns(digits_pair, monkeypatch):
+    import maxmargin.engine.regression as regression
+
+    monkeypatch.setattr(regression, "MAX_ITER", 10)
+    with pytest.warns(Warning, match="reached a relative duality gap of"):
+        AlternatingMarginClustering(solver_tol=1e-9, random_state=0).fit(digits_pair[0])
+
+
+def test_large_data_start_on_a_subsample():
+    X, y = ringnorm(12_000, seed=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AlternatingMarginClustering(loss="squared", balance=0.9, random_state=0).fit(X)
+    assert clustering_error(y, model.labels_) < 0.06
+    assert (model.predict(X) == model.labels_).all()
+
+
+@pytest.mark.parametrize("init", ["k-means", "spectral", "random"])
+def test_each_start_leads_somewhere_sensible(blobs, init):
+    X, y = blobs
+    two = np.isin(y, [0, 1])
+    model = AlternatingMarginClustering(init=init, balance=0.5, random_state=0).fit(X[two])
+    assert clustering_error(y[two], model.labels_) == 0.0
+
+
+def test_best_start_is_kept_by_objective():
+    X, _ = ringnorm(200, seed=2)
+    common = dict(alpha=0.01, anneal=False, init="random", balance=0.9, random_state=0)
+    one = AlternatingMarginClustering(n_init=1, **common).fit(X)
+    many = AlternatingMarginClustering(n_init=15, **common).fit(X)
+    assert many.objective_ < one.objective_

@@ -1,0 +1,420 @@
+"""The command line: what it writes, what it says, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxmargin
+from maxmargin import AlternatingMarginClustering, cli
+from maxmargin.io import read_rows
+from maxmargin.persistence import load_model
+
+RNG = np.random.default_rng(0)
+X = np.round(np.concatenate([RNG.normal(size=(25, 3)), RNG.normal(size=(15, 3)) + 6]), 3)
+NAMES = [f"r{i}" for i in range(40)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to work in, with a file of 40 rows in two clear groups."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{name},{a},{b},{c}" for name, (a, b, c) in zip(NAMES, X.tolist())]
+    Path("d.csv").write_text("who,a,b,c\n" + "\n".join(lines) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; returns exit code, stdout and stderr."""
+
+    def call(line):
+        capsys.readouterr()
+        code = cli.main(line.split())
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def run_json(run):
+    def call(line):
+        code, out, _ = run(line + " --json")
+        assert out.count("\n") == 1
+        return code, json.loads(out, parse_constant=lambda name: pytest.fail(name))
+
+    return call
+
+
+def files(folder):
+    return sorted(os.listdir(folder))
+
+
+# -- fit and predict -------------------------------------------------------------------------------
+
+
+def test_fit_writes_what_was_asked_for_and_predict_agrees(folder, run):
+    code, out, err = run(
+        "fit d.csv -k 2 --id-column who --out l.csv --model m.skops --plot p.png --seed 3"
+    )
+    assert (code, err) == (0, "")
+    assert "40 rows, 3 columns -> 2 clusters" in out
+    assert "wrote l.csv (labels), m.skops (model), p.png (picture)" in out
+    assert files(folder) == ["d.csv", "l.csv", "m.skops", "p.png"]
+    expected = AlternatingMarginClustering(random_state=3).fit(X)
+    labels = read_rows("l.csv", id_column="who")
+    assert labels.column_names == ("cluster", "margin") and labels.ids.tolist() == NAMES
+    np.testing.assert_array_equal(labels.X[:, 0], expected.labels_)
+    np.testing.assert_array_equal(labels.X[:, 1], abs(expected.decision_function(X)[:, 1]))
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+    code, out, _ = run("predict m.skops d.csv --id-column who")
+    assert (code, out) == (0, Path("l.csv").read_text())
+    assert run("predict m.skops d.csv --id-column who --out q.csv")[0] == 0
+    assert Path("q.csv").read_text() == Path("l.csv").read_text()
+
+
+def test_fit_without_outputs_says_so_and_json_has_the_labels(folder, run, run_json):
+    assert "nothing written: add --out" in run("fit d.csv -k 2 --drop who")[1]
+    code, told = run_json("fit d.csv -k 2 --id-column who --kernel linear")
+    expected = AlternatingMarginClustering(kernel="linear", random_state=0).fit(X)
+    assert code == 0 and told["ok"] and told["wrote"] == {} and told["warnings"] == []
+    assert told["labels"] == expected.labels_.tolist()
+    assert told["cluster_sizes"] == [25, 15]
+    assert told["exemplars"] == [NAMES[i] for i in expected.exemplar_indices_]
+    assert files(folder) == ["d.csv"]
+
+
+def test_predict_matches_columns_by_name(folder, run):
+    run("fit d.csv -k 2 --id-column who --model m.skops --out l.csv")
+    shuffled = ["c,extra,b,who,a"] + [
+        f"{c},text,{b},{name},{a}" for name, (a, b, c) in zip(NAMES, X.tolist())
+    ]
+    Path("s.csv").write_text("\n".join(shuffled))
+    code, out, err = run("predict m.skops s.csv --id-column who")
+    assert (code, err, out) == (0, "", Path("l.csv").read_text())
+    Path("t.csv").write_text("a,b\n1,2\n")
+    code, _, err = run("predict m.skops t.csv")
+    assert code == 1 and "t.csv: there is no column 'c'" in err
+    Path("u.csv").write_text("1,2\n3,4\n")
+    code, _, err = run("predict m.skops u.csv")
+    assert code == 1 and "2 features" in err and "3 features" in err
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "svm", "parquet"])
+def test_every_format_gives_the_same_labels(folder, run_json, suffix):
+    if suffix == "npy":
+        np.save("e.npy", X)
+    elif suffix == "npz":
+        sparse.save_npz("e.npz", sparse.csr_matrix(X))
+    elif suffix == "svm":
+        from sklearn.datasets import dump_svmlight_file
+
+        dump_svmlight_file(X, np.zeros(40), "e.svm")
+    else:
+        pytest.importorskip("pandas").DataFrame(X, columns=list("abc")).to_parquet("e.parquet")
+    assert run_json(f"fit e.{suffix} -k 2 --model m.joblib")[1]["cluster_sizes"] == [25, 15]
+    labels = run_json("fit d.csv -k 2 --drop who")[1]["labels"]
+    assert run_json(f"predict m.joblib e.{suffix}")[1]["labels"] == labels
+
+
+def test_bisecting_and_standardize(folder, run_json):
+    code, told = run_json(
+        "fit d.csv -k 3 --method bisecting --balance 0 --drop who --standardize --model m.skops"
+    )
+    assert code == 0 and len(told["cluster_sizes"]) == 3 and sum(told["cluster_sizes"]) == 40
+    model = load_model("m.skops")
+    assert model[-1].estimator.balance == 0 and model[-1].n_clusters == 3
+    np.testing.assert_allclose(model[0].mean_, X.mean(axis=0))
+    assert run_json("predict m.skops d.csv")[1]["labels"] == told["labels"]
+
+
+@pytest.mark.parametrize("how", ["column", "file with ids", "file"])
+def test_known_labels_are_kept(folder, run_json, how):
+    # The two known rows of different kind lie in the same group, so only the option can part them.
+    known = {0: "red", 1: "blue", 30: "blue"}
+    column = [known.get(i, "") for i in range(40)]
+    if how == "column":
+        rows = Path("d.csv").read_text().splitlines()
+        rows = [f"{row},{name}" for row, name in zip(rows, ["kind", *column])]
+        Path("d.csv").write_text("\n".join(rows))
+        option = "kind"
+    elif how == "file":
+        Path("known.csv").write_text(
+            "row,label\n" + "\n".join(f"{i},{n}" for i, n in enumerate(column))
+        )
+        option = "known.csv"
+    else:
+        Path("known.csv").write_text("who,label\nr30,blue\nr0,red\nr1,blue\n")
+        option = "known.csv"
+    ids = "--drop who" if how == "file" else "--id-column who"
+    code, told = run_json(f"fit d.csv -k 2 {ids} --partial-labels {option}")
+    labels = told["labels"]
+    assert code == 0 and told["known_labels"] == {"blue": labels[30], "red": labels[0]}
+    assert labels[0] != labels[1] == labels[30]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("who,label\nzz,1\n", "known.csv has ids that d.csv has not, for example 'zz'"),
+        ("who,label\nr1,?\n", "known.csv holds no known label"),
+        ("who,kind\nr1,1\n", "there is no column 'label'"),
+    ],
+)
+def test_bad_known_labels_are_explained(folder, run, text, message):
+    Path("known.csv").write_text(text)
+    code, _, err = run("fit d.csv -k 2 --id-column who --partial-labels known.csv")
+    assert code == 1 and message in err
+
+
+# -- how it ends -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("", "a command is needed"),
+        ("fti d.csv", "invalid choice: 'fti'"),
+        ("fit d.csv", "required: -k"),
+        ("fit d.csv -k two", "whole number above 0"),
+        ("fit d.csv -k 0", "whole number above 0"),
+        ("fit d.csv -k 2 --gamma wide", "number (or median)"),
+        ("fit d.csv -k 2 --colour red", "unrecognized arguments: --colour red"),
+        ("fit d.csv -k 2 --loss l1", "invalid choice: 'l1'"),
+        ("fit d.csv -k 2 --out d.csv", "--out d.csv would overwrite d.csv"),
+        ("fit d.csv -k 2 --out ./d.csv", "--out ./d.csv would overwrite d.csv"),
+        ("fit d.csv -k 2 --out l.csv --partial-labels l.csv", "would overwrite l.csv"),
+        ("fit d.csv -k 2 --out l.xls", "do not know how to write .xls. Use one of .csv"),
+        ("fit d.csv -k 2 --model m.txt", "do not know how to write .txt. Use one of .skops"),
+        ("fit d.csv -k 2 --plot none/p.png", "there is no folder none"),
+        ("predict m.skops d.csv --out d.csv", "would overwrite d.csv"),
+    ],
+)
+def test_bad_usage_is_code_2(folder, run, line, message):
+    code, out, err = run(line)
+    assert (code, out) == (2, "") and message in err
+    assert err.startswith("maxmargin: ") and err.count("\n") == 1
+    assert files(folder) == ["d.csv"]
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("fit none.csv -k 2", "none.csv does not exist"),
+        ("fit d.csv -k 2", "column 'who' holds text, for example 'r0' on line 2"),
+        ("fit d.csv -k 41 --drop who", "n_clusters=41"),
+        ("fit d.csv -k 2 --drop whom", "Did you mean 'who'?"),
+        ("fit d.csv -k 2 --drop who --balance 2", "balance"),
+        ("predict none.skops d.csv", "none.skops does not exist"),
+        ("predict d.csv d.csv", "not a model by its name"),
+        ("check none.csv", None),
+    ],
+)
+def test_failure_is_code_1_and_writes_nothing(folder, run, run_json, line, message):
+    out = "" if line.startswith("check") else " --out l.csv"
+    code, stdout, err = run(line + out)
+    assert code == 1 and "Traceback" not in err
+    if message:
+        assert stdout == "" and message in err and err.count("\n") == 1
+    code, told = run_json(line + out)
+    assert code == 1 and not told["ok"] and told["command"] == line.split()[0]
+    assert (message or "does not exist") in json.dumps(told)
+    assert files(folder) == ["d.csv"]
+
+
+def test_options_must_fit_the_method(folder, run, monkeypatch):
+    method = cli.Method("maxmargin:AlternatingMarginClustering", ("kernel", "seed"))
+    monkeypatch.setitem(cli.METHODS, "plain", method)
+    code, _, err = run("fit d.csv -k 2 --drop who --loss hinge --method plain")
+    assert code == 2 and "--loss does not apply to --method plain" in err
+    with pytest.raises(cli.UsageError, match="--loss does not apply to --method plain"):
+        cli.build_estimator("plain", 2, {"loss": "hinge"})
+    assert cli.build_estimator("plain", 2, {"kernel": "linear"}).kernel == "linear"
+
+
+def test_every_option_reaches_the_constructor():
+    parser = cli.make_parser()
+    given = {
+        "kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 0.25, "n_components": 7,
+        "loss": "hinge", "epsilon": 0.1, "alpha": 0.3, "balance": 0.4, "n_init": 5,
+        "max_iter": 9, "seed": 11, "n_jobs": 1,
+    }  # fmt: skip
+    assert given.keys() == cli.OPTIONS.keys()
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    words = [word.replace("_", "-") for word in words]
+    args = parser.parse_args(["fit", "d.csv", "-k", "2", *words])
+    options = {name: getattr(args, name) for name in cli.OPTIONS}
+    model = cli.build_estimator("bisecting", 4, options)
+    params = model.estimator.get_params()
+    assert model.n_clusters == 4
+    for name, value in given.items():
+        assert params["random_state" if name == "seed" else name] == value
+
+
+def test_interrupt_is_code_130_and_leaves_no_file(folder, run):
+    np.save("big.npy", RNG.normal(size=(3000, 20)))
+    Path("l.csv").write_text("old")
+
+    def interrupt():
+        time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    start = time.monotonic()
+    thread.start()
+    code, out, err = run("fit big.npy -k 2 --n-init 100000 --out l.csv --model m.skops")
+    thread.join()
+    assert (code, out, err) == (130, "", "maxmargin: interrupted\n")
+    assert time.monotonic() - start < 5
+    assert Path("l.csv").read_text() == "old" and files(folder) == ["big.npy", "d.csv", "l.csv"]
+
+
+def test_interrupt_while_writing_leaves_no_file(folder, run, monkeypatch):
+    def interrupted(file, columns):
+        file.write("who,clus")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maxmargin.io._write_csv", interrupted)
+    assert run("fit d.csv -k 2 --drop who --out l.csv")[0] == 130
+    assert files(folder) == ["d.csv"]
+
+
+def test_a_bug_shows_its_traceback_and_still_gives_json(folder, run, monkeypatch):
+    def broken(args):
+        raise TypeError("oops")
+
+    monkeypatch.setitem(cli.COMMANDS, "info", replace(cli.COMMANDS["info"], run=broken))
+    code, out, err = run("info --json")
+    assert code == 1 and "oops" in json.loads(out)["error"] and "Traceback" in err
+
+
+def test_warnings_are_one_line_on_stderr_and_in_the_json(folder, run, monkeypatch):
+    def fit(self, X, y=None, **known):
+        warnings.warn("labels\n did not settle", UserWarning, stacklevel=2)
+        print("chatter")
+        return original(self, X, y, **known)
+
+    original = AlternatingMarginClustering.fit
+    monkeypatch.setattr(AlternatingMarginClustering, "fit", fit)
+    code, out, err = run("fit d.csv -k 2 --drop who --json")
+    assert code == 0 and json.loads(out)["warnings"] == ["labels did not settle"]
+    assert err == "maxmargin: warning: labels did not settle\nchatter\n"
+
+
+class Recorder:
+    def __init__(self):
+        self.iterations = 0
+
+    def setup(self, estimator, context): ...
+    def teardown(self, estimator, context): ...
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        self.iterations += 1
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_only_on_a_terminal(folder, run, monkeypatch, terminal):
+    pytest.importorskip("sklearn.callback")
+    recorder = Recorder()
+    monkeypatch.setattr("maxmargin._compat.progress_callbacks", lambda: [recorder])
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: terminal, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    assert run("fit d.csv -k 2 --drop who --model m.skops")[0] == 0
+    assert (recorder.iterations > 0) == terminal
+    assert not hasattr(load_model("m.skops"), "_skl_callbacks")
+
+
+# -- check, info, demo, help -----------------------------------------------------------------------
+
+
+def test_check_tells_everything_and_its_code(folder, run, run_json):
+    code, out, _ = run("check d.csv")
+    assert code == 1 and "error: column 'who' holds text" in out
+    assert "what to do: Encode text" in out and out.endswith("not usable as it is\n")
+    code, out, _ = run("check d.csv --id-column who -k 2")
+    assert code == 0 and out.endswith("usable\n") and "40 rows, 3 columns" in out
+    code, told = run_json("check d.csv --id-column who -k 41")
+    assert code == 1 and not told["ok"]
+    assert "only 40 distinct rows" in told["findings"][0]["what"]
+    estimator = AlternatingMarginClustering()
+    assert told["memory_needed"] == estimator.estimate_memory(40, 3)
+
+
+def test_check_warns_of_a_fit_too_large_for_the_machine(folder, run, monkeypatch):
+    monkeypatch.setattr("maxmargin._base._available_memory", lambda: 1000.0)
+    code, out, _ = run("check d.csv --id-column who")
+    assert code == 0 and "1 KB are free" in out and "--n-components" in out
+
+
+def test_info_names_versions_and_extras(run, run_json):
+    import sklearn
+
+    code, told = run_json("info")
+    assert code == 0 and told["libraries"]["scikit-learn"] == sklearn.__version__
+    assert set(told["extras"]["io"]) == {"pandas", "pyarrow", "pillow", "skops"}
+    assert "lint" not in told["extras"] and told["processors"] == os.cpu_count()
+    assert f"maxmargin {told['maxmargin']}, Python 3." in run("info")[1]
+
+
+def test_demo_compares_and_writes(folder, run, monkeypatch):
+    monkeypatch.setattr(cli, "DIGITS", (3, 8))
+    code, out, _ = run("demo --out demo")
+    assert code == 0 and "k-means" in out
+    for path in ("digits-3-8.csv", "digits-3-8-labels.csv", "digits-3-8.skops", "demo.png"):
+        assert Path("demo", path).stat().st_size > 0 and f"wrote demo/{path}" in out
+    data, model = read_rows("demo/digits-3-8.csv"), load_model("demo/digits-3-8.skops")
+    labels = read_rows("demo/digits-3-8-labels.csv").X[:, 1]
+    np.testing.assert_array_equal(model.predict(data.X), labels)
+    # Margins see what k-means cannot: a wide cloud around a narrow one.
+    clouds = cli._compare("clouds", *cli._clouds(), cli.FLOORS)["methods"]
+    accuracy = {name: run["accuracy"] for name, run in clouds.items()}
+    assert accuracy["maxmargin, balance=0.94"] > 0.9 > 0.8 > accuracy["k-means"]
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_has_an_example_that_parses(run, name):
+    code, out, _ = run(f"{name} --help")
+    example = cli.COMMANDS[name].example
+    assert code == 0 and f"Example:\n  {example}\n" in out
+    assert cli.make_parser().parse_args(example.split()[1:]).command == name
+
+
+def test_version(run):
+    assert run("--version")[1] == f"maxmargin {maxmargin.__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, types, importlib.util as u\n"
+        "package = types.ModuleType('maxmargin')\n"
+        f"package.__path__ = [{str(Path(cli.__file__).parent)!r}]\n"
+        "sys.modules['maxmargin'] = package\n"
+        "from maxmargin.cli import make_parser\n"
+        "make_parser().format_help()\n"
+        "print(sorted({'numpy', 'sklearn', 'numba', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_module_runs_and_a_closed_pipe_is_no_failure():
+    command = [sys.executable, "-m", "maxmargin", "info", "--json"]
+    whole = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(whole.stdout)["command"] == "info"
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" | true', "sh", *command], capture_output=True, text=True
+    )
+    assert closed.stderr == ""

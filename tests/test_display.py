@@ -1,0 +1,146 @@
+"""Pictures show what the model says: points, regions, margins, exemplars."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from maxmargin import AlternatingMarginClustering, BisectingMarginClustering, display
+from maxmargin.display import plot_clusters, plot_comparison, plot_history, row_margins
+
+matplotlib.use("Agg")
+RNG = np.random.default_rng(0)
+CENTRES = np.array([[0, 0], [6, 0], [0, 6]])
+PLANE = np.concatenate([RNG.normal(size=(30 - 5 * j, 2)) + CENTRES[j] for j in range(3)])
+TWO = PLANE[:55]
+WIDE = np.concatenate([RNG.normal(size=(30, 5)), RNG.normal(size=(20, 5)) + 5])
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def points_of(ax):
+    """Drawn points by legend entry."""
+    return {c.get_label(): c.get_offsets().data for c in ax.collections if c.get_offsets().size > 2}
+
+
+def legend_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_row_margins_against_a_sort():
+    scores = RNG.normal(size=(50, 4))
+    ordered = np.sort(scores, axis=1)
+    np.testing.assert_array_equal(row_margins(scores), (ordered[:, -1] - ordered[:, -2]) / 2)
+    f = scores[:, :1]
+    np.testing.assert_array_equal(row_margins(np.hstack([-f, f])), abs(f[:, 0]))
+    np.testing.assert_array_equal(row_margins(f), f[:, 0])
+
+
+@pytest.mark.parametrize("n_clusters", [2, 3])
+def test_the_plane_is_drawn_as_it_is(ax, n_clusters):
+    X = TWO if n_clusters == 2 else PLANE
+    model = BisectingMarginClustering(AlternatingMarginClustering(), n_clusters=n_clusters).fit(X)
+    assert plot_clusters(model, X, ax=ax) is ax
+    sizes = np.bincount(model.labels_)
+    names = [f"cluster {j}: {size} rows" for j, size in enumerate(sizes)]
+    assert legend_of(ax) == [*names, "most certain"]
+    drawn = points_of(ax)
+    for j, name in enumerate(names):
+        np.testing.assert_array_equal(drawn[name], X[model.labels_ == j])
+    np.testing.assert_array_equal(drawn["most certain"], X[model.exemplar_indices_])
+
+
+def test_the_boundary_is_where_the_scores_are_equal(ax):
+    model = AlternatingMarginClustering(kernel="linear", random_state=0).fit(TWO)
+    plot_clusters(model, TWO, ax=ax)
+    levels = {}
+    for lines in ax.collections:
+        if hasattr(lines, "levels") and not lines.filled:
+            for level, path in zip(lines.levels, lines.get_paths()):
+                levels[float(level)] = model.decision_function(path.vertices)[:, 0]
+    assert set(levels) == {-1.0, 0.0, 1.0}
+    for level, scores in levels.items():
+        np.testing.assert_allclose(scores, level, atol=1e-6)
+
+
+def test_many_columns_are_drawn_by_score(ax):
+    model = AlternatingMarginClustering(random_state=0).fit(WIDE)
+    plot_clusters(model, WIDE, ax=ax)
+    drawn = points_of(ax)
+    scores = model.decision_function(WIDE)[:, 1]
+    for j, name in enumerate(legend_of(ax)[:2]):
+        np.testing.assert_allclose(drawn[name][:, 1], scores[model.labels_ == j])
+    assert ax.get_ylabel() == "score"
+    assert sorted(line.get_ydata()[0] for line in ax.lines) == [-1, 0, 1]
+
+
+def test_dense_and_sparse_rows_give_the_same_picture():
+    three = np.concatenate([WIDE, RNG.normal(size=(15, 5)) - 5])
+    pictures = []
+    for X in (three, sparse.csr_matrix(three)):
+        model = BisectingMarginClustering(AlternatingMarginClustering(), n_clusters=3).fit(X)
+        ax = plot_clusters(model, X, ax=Figure().subplots())
+        assert ax.get_ylabel() == "second principal component"
+        pictures.append(np.concatenate(list(points_of(ax).values())))
+    np.testing.assert_allclose(*np.abs(pictures), atol=1e-6)
+
+
+def test_one_column_and_given_labels(ax):
+    X = np.concatenate([RNG.normal(size=20), RNG.normal(size=20) + 9])[:, None]
+    model = AlternatingMarginClustering(random_state=0).fit(X)
+    labels = np.arange(40) % 4
+    plot_clusters(model, X, labels, ax=ax)
+    assert legend_of(ax)[:4] == [f"cluster {j}: 10 rows" for j in range(4)]
+    np.testing.assert_array_equal(points_of(ax)["cluster 1: 10 rows"][:, 0], X[labels == 1, 0])
+
+
+def test_names_of_columns_and_pipelines(ax):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(TWO, columns=["width", "height"])
+    model = make_pipeline(StandardScaler(), AlternatingMarginClustering(random_state=0)).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_clusters(model, frame, ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
+    np.testing.assert_array_equal(points_of(ax)["most certain"], TWO[model[-1].exemplar_indices_])
+
+
+def test_many_rows_are_thinned_but_counted(ax, monkeypatch):
+    monkeypatch.setattr(display, "MAX_POINTS", 10)
+    model = AlternatingMarginClustering(random_state=0).fit(TWO)
+    plot_clusters(model, TWO, ax=ax)
+    drawn = points_of(ax)
+    names = legend_of(ax)[:2]
+    assert sum(len(drawn[name]) for name in names) == 10
+    assert names == [f"cluster {j}: {size} rows" for j, size in enumerate(model.cluster_sizes_)]
+
+
+def test_history_is_drawn_as_recorded(ax):
+    model = AlternatingMarginClustering(random_state=0).fit(WIDE)
+    plot_history(model, ax=ax)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.history_)
+    assert model.stop_reason_ in ax.get_title()
+
+
+def test_comparison_names_the_farthest(ax):
+    plot_comparison([0.3] + [0.1] * 9, [0.1] * 9 + [0.4], list("abcdefghij"), ax=ax)
+    named = {text.get_text(): text.xy for text in ax.texts}
+    assert named["a"] == (30, 10) and named["j"] == (10, 40)
+    assert ax.get_xlim() == ax.get_ylim()
+
+
+def test_missing_matplotlib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "maxmargin\[plot\]"'):
+        plot_history(None)

@@ -1,0 +1,421 @@
+"""Reading and writing files: what is read is what was written, and every bad file is explained."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from maxmargin import io as mio
+from maxmargin.io import (
+    DataError,
+    atomic_write,
+    inspect_rows,
+    read_labels,
+    read_rows,
+    write_labels,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+
+
+def put(tmp_path, name, text):
+    path = tmp_path / name
+    if isinstance(text, str):
+        text = text.encode()
+    path.write_bytes(text)
+    return path
+
+
+def csv_text(X, names=None, delimiter=","):
+    lines = [] if names is None else [delimiter.join(names)]
+    return "\n".join(lines + [delimiter.join(map(repr, row)) for row in X.tolist()]) + "\n"
+
+
+# -- what is read is what was written --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " ", "   "])
+@pytest.mark.parametrize("names", [None, ("a", "b", "c")])
+def test_csv_round_trip_for_every_delimiter(tmp_path, delimiter, names):
+    table = read_rows(put(tmp_path, "d.csv", csv_text(X, names, delimiter)))
+    np.testing.assert_array_equal(table.X, X)
+    assert table.column_names == names and table.ids is None
+
+
+@pytest.mark.parametrize("name", ["d.tsv", "d.csv.gz", "d.txt", "d.data"])
+def test_other_names_of_csv(tmp_path, name):
+    text = csv_text(X, "abc", "\t" if name == "d.tsv" else ",").encode()
+    table = read_rows(put(tmp_path, name, gzip.compress(text) if name.endswith("gz") else text))
+    np.testing.assert_array_equal(table.X, X)
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path):
+    path = put(tmp_path, "d.csv", b"\xef\xbb\xbfa,b\r\n1,2\r\n\r\n3,4\r\n")
+    table = read_rows(path)
+    assert table.column_names == ("a", "b")
+    np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
+
+
+def test_quoted_cells_and_separator_at_line_end(tmp_path):
+    path = put(tmp_path, "d.csv", 'who,"a, b",c\n"x, y",1,2,\n"z ""q""",3,4,\n')
+    table = read_rows(path, id_column="who")
+    assert table.ids.tolist() == ["x, y", 'z "q"'] and table.column_names == ("a, b", "c")
+
+
+def test_large_and_small_csv_are_read_alike(tmp_path, monkeypatch):
+    rows = RNG.normal(size=(500, 4)) * 10.0 ** RNG.integers(-30, 30, size=(500, 4))
+    text = "who,a,b,c,d\n" + "\n".join(
+        f"r{i}," + ",".join(map(repr, row)) for i, row in enumerate(rows.tolist())
+    )
+    path = put(tmp_path, "d.csv", text)
+    plain = read_rows(path, id_column="who", drop=["c"])
+    monkeypatch.setattr(mio, "_LARGE_CSV", 0)
+    monkeypatch.setattr(mio, "_plain_csv", None)  # the fast path must do it alone
+    fast = read_rows(path, id_column="who", drop=["c"])
+    np.testing.assert_array_equal(fast.X, plain.X)
+    np.testing.assert_array_equal(plain.X, rows[:, [0, 1, 3]])
+    assert fast.ids.tolist() == plain.ids.tolist() and fast.column_names == plain.column_names
+
+
+@pytest.mark.parametrize("bad", ["1,\n", "1,x\n", "1\n", "1,inf\n"])
+def test_large_bad_csv_names_the_line_too(tmp_path, monkeypatch, bad):
+    monkeypatch.setattr(mio, "_LARGE_CSV", 0)
+    path = put(tmp_path, "d.csv", "a,b\n1,2\n" + bad + "3,4\n")
+    with pytest.raises(DataError, match="line 3"):
+        read_rows(path)
+
+
+def test_blocks_are_joined(tmp_path, monkeypatch):
+    monkeypatch.setattr(mio, "_BLOCK_CELLS", 12)
+    np.testing.assert_array_equal(read_rows(put(tmp_path, "d.csv", csv_text(X))).X, X)
+
+
+def test_pandas_index_names_the_rows(tmp_path):
+    table = read_rows(put(tmp_path, "d.csv", ",a,b\nx,1,2\ny,3,4\n"))
+    assert table.ids.tolist() == ["x", "y"] and table.column_names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "text, header",
+    [("a,b\n1,2\n", True), ("1,2\n3,4\n", False), ("2019,x\n1,2\n", True), ("u,1\nv,2\n", False)],
+)
+def test_header_is_told_from_data(tmp_path, text, header):
+    table = read_rows(put(tmp_path, "d.csv", text), drop=[] if header else ["1"])
+    assert (table.column_names is not None) == header
+    assert table.X.shape[0] == (1 if header else 2)
+
+
+def test_header_can_be_forced(tmp_path):
+    path = put(tmp_path, "d.csv", "2019,2020\n1,2\n")
+    assert read_rows(path).X.shape == (2, 2)
+    assert read_rows(path, header=True).column_names == ("2019", "2020")
+
+
+def test_columns_come_by_name_in_the_order_asked_for(tmp_path):
+    path = put(tmp_path, "d.csv", "b,town,a\n1,Oslo,2\n3,Rome,4\n")
+    np.testing.assert_array_equal(read_rows(path, columns=["a", "b"]).X, [[2, 1], [4, 3]])
+    bare = put(tmp_path, "bare.csv", "1,2\n3,4\n")
+    np.testing.assert_array_equal(read_rows(bare, columns=["a", "b"]).X, [[1, 2], [3, 4]])
+
+
+def test_parquet_round_trip_keeps_single_precision_and_hides_the_index(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
+    frame["who"] = [f"r{i}" for i in range(len(X))]
+    frame.index += 7
+    frame.to_parquet(tmp_path / "d.parquet")
+    frame.set_index("who").to_parquet(tmp_path / "e.parquet")
+    for name in ("d.parquet", "e.parquet"):
+        table = read_rows(tmp_path / name, id_column="who")
+        assert table.X.dtype == np.float32 and table.column_names == ("a", "b", "c")
+        np.testing.assert_array_equal(table.X, X.astype(np.float32))
+        assert table.ids[3] == "r3"
+
+
+def test_npy_is_mapped_and_not_copied(tmp_path):
+    np.save(tmp_path / "d.npy", X)
+    table = read_rows(tmp_path / "d.npy")
+    assert isinstance(table.X, np.memmap)
+    np.testing.assert_array_equal(table.X, X)
+
+
+@pytest.mark.parametrize("how", ["X", "only", "parts", "save_npz", "csc"])
+def test_npz_in_all_its_forms(tmp_path, how):
+    path = tmp_path / "d.npz"
+    S = sparse.random(20, 5, density=0.3, format="csr", random_state=0)
+    if how == "X":
+        np.savez(path, X=S.toarray(), y=np.arange(20))
+    elif how == "only":
+        np.savez(path, S.toarray())
+    elif how == "parts":
+        np.savez(path, data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape)
+    else:
+        sparse.save_npz(path, S.tocsc() if how == "csc" else S)
+    got = read_rows(path).X
+    assert sparse.issparse(got) == (how in {"parts", "save_npz", "csc"})
+    np.testing.assert_array_equal(got.toarray() if sparse.issparse(got) else got, S.toarray())
+    if how == "X":
+        assert read_rows(path, label_column="y").labels.tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("name", ["d.svm", "d.txt", "d", "d.libsvm.gz"])
+def test_svmlight_by_name_and_by_content(tmp_path, name):
+    text = b"+1 1:0.5 3:2\n-1 2:1.5\n"
+    path = put(tmp_path, name, gzip.compress(text) if name.endswith("gz") else text)
+    table = read_rows(path, label_column="target")
+    np.testing.assert_array_equal(table.X.toarray(), [[0.5, 0, 2], [0, 1.5, 0]])
+    assert table.labels.tolist() == [1, -1]
+    assert read_rows(path, n_features=6).X.shape == (2, 6)
+
+
+# -- every bad file is explained -------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
+
+
+def npy_bytes(array, cut=0):
+    import io
+
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    data = buffer.getvalue()
+    return data[: len(data) - cut]
+
+
+def npz_bytes(**arrays):
+    import io
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+BAD_CSR = {"data": np.ones(1), "indices": np.array([9]), "indptr": np.array([0, 1])}
+BAD_FILES = [
+    ("d.csv", b"", "is empty"),
+    ("d.csv", b"\n\n", "blank lines only"),
+    ("d.csv", b"a,b\n", "no rows"),
+    ("d.csv", PNG, "a PNG image"),
+    ("d.csv", gzip.compress(b"a,b\n1,2\n"), "gzip-compressed.*add .gz"),
+    ("d.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16.*UTF-8"),
+    ("d.csv", "a,ü\n1,2\n".encode("latin-1"), "not UTF-8 text \\(byte 0xfc\\)"),
+    ("d.csv", b"PK\x03\x04" + bytes(40), "spreadsheet \\(xlsx\\)"),
+    ("d.csv", b"a,b\n1,2\n\n3\n", "line 4 has 1 fields where the first line has 2"),
+    ("d.csv", b"a,b\n1,2\n3,4,5\n", "line 3 has 3 fields"),
+    ("d.csv", b"a,b\n1,2\n3,\n", "1 value is missing: column 'b' \\(1, first on line 3\\)"),
+    ("d.csv", b"a,b\n1,?\n3,NA\n", "2 values are missing: column 'b' \\(2, first on line 2\\)"),
+    ("d.csv", b"1,2\n3,-inf\n", "1 value is infinite: column '2' \\(1, first on line 2\\)"),
+    ("d.csv", b"a,b\n1,x\n3,y\n", "column 'b' holds text, for example 'x' on line 2.*--drop b"),
+    ("d.csv", b"a,b\n1,2\n3,1_0\n", "column 'b' holds text in 1 of 2 rows, for example '1_0'"),
+    ("d.csv", b"a;b\n1,5;2\n3,25;2\n", "'1,5'.*decimal point instead of a comma"),
+    ("d.csv", b"a,a\n1,2\n", "two columns have the same name 'a'"),
+    ("d.csv.gz", gzip.compress(csv_text(X).encode())[:-40], "truncated or damaged"),
+    ("d.csv.gz", b"a,b\n1,2\n", "truncated or damaged \\(Not a gzipped file"),
+    ("d.npy", b"1,2\n3,4\n", "should be a NumPy array .npy. by its name but is text"),
+    ("d.npy", npy_bytes(X, cut=100), "truncated: 100 bytes are missing"),
+    ("d.npy", npy_bytes(X)[:20], "truncated or damaged"),
+    ("d.npy", npy_bytes(X.astype(complex)), "complex numbers.*real and imaginary"),
+    ("d.npy", npy_bytes(np.array([[1, "a"]], dtype=object)), "Python objects"),
+    ("d.npy", npy_bytes(np.array([["a"]])), "holds <U1 values"),
+    ("d.npy", npy_bytes(np.arange(4.0)), "1-D array.*reshape\\(-1, 1\\)"),
+    ("d.npy", npy_bytes(np.zeros((2, 2, 2))), "3-D array.*Flatten"),
+    ("d.npy", npy_bytes(np.zeros((0, 3))), "no rows"),
+    ("d.npy", npy_bytes(np.zeros((3, 0))), "no columns"),
+    ("d.npy", npy_bytes(np.diag([1.0, np.nan])), "column 1 .counting from 0. \\(1, first in row 1"),
+    ("d.npz", npz_bytes(a=X, b=X), "holds a, b and no array called X"),
+    ("d.npz", npz_bytes(X=X)[:-60], "truncated or damaged"),
+    ("d.npz", npz_bytes(X=np.array([[None]], dtype=object)), "Python objects"),
+    ("d.npz", npz_bytes(**BAD_CSR, shape=np.array([1, 3])), "truncated or damaged.*ind"),
+    ("d.parquet", b"PAR1" + bytes(30), "truncated or damaged"),
+    ("d.parquet", b"a,b\n", "should be a parquet file by its name but is text"),
+    ("d.svm", b"1 1:2\n1 b:c\n", "not a valid svmlight file"),
+    ("d.svm", b"1 1:nan\n", "1 value is missing"),
+    ("d.xlsx", b"PK\x03\x04" + bytes(40), "cannot tell from the name.*--format"),
+]
+
+
+@pytest.mark.parametrize("name, content, message", BAD_FILES)
+def test_bad_files_are_explained(tmp_path, name, content, message):
+    path = put(tmp_path, name, content)
+    with pytest.raises(DataError, match=f"(?s){message}") as caught:
+        read_rows(path)
+    assert str(path) in str(caught.value) and caught.value.remedy
+    # `check` tells the same instead of raising.
+    found = inspect_rows(path)
+    assert not found.usable and caught.value.remedy in {f.remedy for f in found.findings}
+
+
+def test_missing_file_suggests_its_neighbour(tmp_path):
+    put(tmp_path, "people.csv", "1\n")
+    with pytest.raises(DataError, match=r"does not exist.*did you mean people\.csv"):
+        read_rows(tmp_path / "poeple.csv")
+    with pytest.raises(DataError, match="is a folder"):
+        read_rows(tmp_path)
+    with pytest.raises(DataError, match="there is no folder"):
+        read_rows(tmp_path / "none" / "people.csv")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("who,a\nx,1\ny,2\nx,3\n", "the id 'x' stands on line 2 and again on line 4"),
+        ("who,a\nx,1\n,2\n", "the id is missing on line 3"),
+    ],
+)
+def test_ids_must_name_each_row_once(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_rows(put(tmp_path, "d.csv", text), id_column="who")
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet"])
+def test_unknown_column_suggests_the_nearest(tmp_path, name):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"name": ["u", "v"], "age": [1, 2]})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet")
+    with pytest.raises(DataError, match=f"{name}: there is no column 'nmae'. Did you mean 'name'"):
+        read_rows(tmp_path / name, id_column="nmae")
+    with pytest.raises(DataError, match="column 'name' holds text, for example 'u'"):
+        read_rows(tmp_path / name)
+
+
+def test_arrays_have_no_column_names(tmp_path):
+    np.save(tmp_path / "d.npy", X)
+    with pytest.raises(DataError, match="has no column names, so there is no column 'a'"):
+        read_rows(tmp_path / "d.npy", drop=["a"])
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.binary(max_size=300), name=st.sampled_from(["a.csv", "a.npy", "a.npz", "a.svm"]))
+def test_any_bytes_give_rows_or_a_data_error(tmp_path, data, name):
+    path = put(tmp_path, name, data)
+    try:
+        table = read_rows(path)
+    except DataError:
+        return
+    values = table.X.data if sparse.issparse(table.X) else table.X
+    assert np.isfinite(values).all() and min(table.X.shape) > 0
+
+
+# -- inspect ---------------------------------------------------------------------------------------
+
+
+def whats(path, **options):
+    return " | ".join(f"{f.level}: {f.what}" for f in inspect_rows(path, **options).findings)
+
+
+def test_inspection_lists_all_at_once(tmp_path):
+    path = put(
+        tmp_path, "d.csv", "id,a,b,c,class\n1,5,,x,0\n2,5,1e9,y,1\n3,5,2e9,x,0\n3,5,2e9,x,0\n"
+    )
+    told = whats(path)
+    for part in (
+        "error: column 'c' holds text",
+        "error: 1 value is missing: column 'b' (1, first on line 2)",
+        "warning: the same value in every row: column 'a'",
+        "warning: scales differ wildly: column 'b' varies by",
+        "warning: column 'id' looks like a row number or id",
+        "warning: column 'class' looks like the answer",
+        "warning: 1 of 4 rows repeat an earlier row",
+        "warning: there are only 4 rows",
+    ):
+        assert part in told
+    levels = [finding.level for finding in inspect_rows(path).findings]
+    assert levels == sorted(levels, key=["error", "warning", "note"].index)
+
+
+def test_a_clean_file_has_no_findings(tmp_path):
+    for path in (put(tmp_path, "d.csv", csv_text(X, "abc")), tmp_path / "s.npz"):
+        if path.suffix == ".npz":
+            sparse.save_npz(path, sparse.csr_matrix(X))
+        assert inspect_rows(path).findings == ()
+
+
+def test_inspection_of_sparse_rows(tmp_path):
+    S = np.zeros((30, 3))
+    S[:15, 0] = 1
+    S[:, 1] = 4
+    sparse.save_npz(tmp_path / "s.npz", sparse.csr_matrix(S))
+    told = whats(tmp_path / "s.npz", n_clusters=3)
+    assert "error: 3 clusters are wanted but there are only 2 distinct rows" in told
+    assert "column 1 (counting from 0), column 2 (counting from 0)" in told
+    assert "28 of 30 rows repeat" in told
+
+
+def test_huge_values_do_not_overflow(tmp_path):
+    np.save(tmp_path / "d.npy", X * 1e160)
+    assert "values beyond 1e100" in whats(tmp_path / "d.npy")
+
+
+# -- labels and atomic writing ---------------------------------------------------------------------
+
+
+def test_known_labels_of_any_kind():
+    labels, classes = read_labels([1.0, "2", None, "?", np.nan, -1, "10", "1"])
+    assert classes == ("1", "2", "10") and labels.tolist() == [0, 1, -1, -1, -1, -1, 2, 0]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npy"])
+def test_labels_round_trip(tmp_path, suffix):
+    path = tmp_path / f"labels.{suffix}"
+    ids = np.array(["x,1", 'y"', "z"], dtype=object)
+    write_labels(
+        path, np.array([1, 0, 1]), margins=np.array([0.5, 0.1, 1 / 3]), ids=ids, id_name="w"
+    )
+    if suffix == "npy":
+        assert np.load(path).tolist() == [1, 0, 1]
+        return
+    table = read_rows(path, id_column="w")
+    assert table.column_names == ("cluster", "margin") and table.ids.tolist() == ids.tolist()
+    np.testing.assert_array_equal(table.X, [[1, 0.5], [0, 0.1], [1, 1 / 3]])
+
+
+def test_unknown_ending_is_refused_before_writing(tmp_path):
+    with pytest.raises(DataError, match=r"write \.doc\. Use one of \.csv"):
+        write_labels(tmp_path / "labels.doc", np.zeros(2))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, ValueError])
+def test_a_broken_write_leaves_the_old_file(tmp_path, error):
+    path = put(tmp_path, "a.txt", "old")
+    with pytest.raises(error), atomic_write(path) as partial:
+        partial.write_text("half")
+        assert partial.parent == path.parent
+        raise error
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_whole_write_replaces_the_file_and_keeps_its_mode_and_links(tmp_path):
+    path = put(tmp_path, "a.txt", "old")
+    path.chmod(0o640)
+    (tmp_path / "link.txt").symlink_to(path)
+    with atomic_write(tmp_path / "link.txt") as partial:
+        partial.write_text("new")
+    assert path.read_text() == "new" and (tmp_path / "link.txt").is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_new_files_get_the_usual_mode(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_labels(tmp_path / "l.csv", np.zeros(2, int))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "l.csv").stat().st_mode) == 0o640
+
+
+def test_devices_and_folders_are_not_replaced(tmp_path):
+    for path in (tmp_path, "/dev/null"):
+        with pytest.raises(DataError, match="not a plain file"), atomic_write(path):
+            pass
