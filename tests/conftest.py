@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from sklearn.datasets import load_digits, make_blobs, make_circles
+from sklearn.datasets import load_digits, make_blobs
 
 settings.register_profile(
     "maxmargin",
@@ -26,12 +26,6 @@ def digits_pair():
 def blobs():
     """Four well separated blobs of unequal size."""
     return make_blobs([60, 45, 30, 15], n_features=5, cluster_std=0.6, random_state=3)
-
-
-@pytest.fixture(scope="session")
-def circles():
-    """Two rings that no straight line separates."""
-    return make_circles(300, factor=0.3, noise=0.05, random_state=0)
 
 
 def ringnorm(n, seed=0):

@@ -54,7 +54,8 @@ def test_laplacian_loss_equals_svr(problem, epsilon, alpha):
     shares = np.full(n, 1 / n)
     ours = primal(Z, y, fit.coef, fit.bias, alpha, "laplacian", epsilon, shares)
     theirs = primal(Z, y, svr.coef_[0], svr.intercept_[0], alpha, "laplacian", epsilon, shares)
-    assert ours == pytest.approx(theirs, rel=2e-6)
+    # libsvm's own tolerance leaves it above our certified value at small alpha.
+    assert theirs * (1 - 1e-4) < ours < theirs * (1 + 2e-6)
     assert fit.gap <= 1e-6
 
 

@@ -1,9 +1,32 @@
 """Maximum margin clustering: find the labels for which the gap between classes is widest."""
 
-from ._compat import TimeLimit
-from .alternating import AlternatingMarginClustering
-from .bisecting import BisectingMarginClustering
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._compat import TimeLimit
+    from .alternating import AlternatingMarginClustering
+    from .bisecting import BisectingMarginClustering
 
 __version__ = "0.1.0"
 
 __all__ = ["AlternatingMarginClustering", "BisectingMarginClustering", "TimeLimit", "__version__"]
+
+# Loaded on first use: `maxmargin --help` must not wait for scikit-learn and numba.
+_HOMES = {
+    "AlternatingMarginClustering": ".alternating",
+    "BisectingMarginClustering": ".bisecting",
+    "TimeLimit": "._compat",
+}
+
+
+def __getattr__(name: str):
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "metrics"])

@@ -42,7 +42,7 @@ from sklearn.svm import SVC
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
-from .bisecting import cluster_order, grow_tree, two_groups, worst_reason
+from .bisecting import cluster_order, clusters_that_fit, grow_tree, two_groups, worst_reason
 from .engine.balance import (
     LOSSES,
     balanced_split,
@@ -99,11 +99,13 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
     balance : float, default=0.7
-        Least share of the rows on either side of a split, as a fraction of half of them.
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
     init : {"auto", "k-means", "spectral", "random"} or array-like of labels, default="auto"
-        Start. "auto" tries k-means on the rows and in feature space, and the normalized cut.
+        Start. "auto" tries k-means on the rows and in feature space, the normalized cut, splits of
+        the leading principal components and random labels; the start that leads to the lowest
+        objective wins.
     n_init : int or "auto", default="auto"
-        Number of k-means runs (10) or random starts (10).
+        Number of k-means runs, of components and of random starts; "auto" is 10.
     max_iter : int, default=100
         Most iterations of one descent.
     tol : float, default=1e-4
@@ -144,8 +146,6 @@ class AlternatingMarginClustering(BaseMarginClustering):
     In the paper's symbols alpha = s^2 / (n C) for iterSVM and iterSVR and 2 s^2 / (n C) for
     iterLS-SVM, where s is ``feature_scale_``. Its class balance (1) is ``balance = 1 - l / n``; its tables agree with
     ``balance = 1 - 2 l / n``.
-
-    For more than two clusters ``balance`` holds in every split, not over all clusters.
 
     The paper's literal algorithm is ``init="k-means", n_init=1, anneal=False`` with a number for
     ``alpha``; ``loss="hinge", balance=0`` is the CCCP of its Appendix.
@@ -261,22 +261,24 @@ class AlternatingMarginClustering(BaseMarginClustering):
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
         given = self._given_labels(sample, warm)
         settings = self._settings(fmap, rng, watch)
-        known = sample.known
+        known, total = sample.known, sample.weights.sum()
+        floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
 
-        def split(indices):
+        def split(indices, clusters):
             fixed = _sides(rows, known[indices], indices, rng)
             start = None if given is None else _sides(rows, given[indices], indices, rng)
-            return split_rows(rows, sample, indices, fixed, start, settings)
+            return split_rows(rows, sample, indices, fixed, start, (floor, clusters), settings)
+
+        def capacity(indices):
+            return clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
 
         def priority(indices):
             # Leaves that still mix known classes come first, then the most scattered.
-            if len(indices) < 2:
-                return -np.inf
             if len(np.unique(known[indices][known[indices] >= 0])) > 1:
                 return np.inf
             return _scatter(rows.take(indices), sample.weights[indices])
 
-        tree = grow_tree(rows.shape[0], self.n_clusters, split, priority)
+        tree = grow_tree(rows.shape[0], self.n_clusters, split, priority, capacity)
         order = cluster_order(tree.leaves, known, sample.weights, self.n_clusters)
         return _as_model(tree, order, rows.shape[1])
 
@@ -335,13 +337,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Problem:
-    """One two-way split: factored rows, weights, known sides (0 where free) and the size floor."""
+    """One two-way split: factored rows, weights, known sides (0 where free) and sizes.
+
+    Each side must have room for a cluster of weight ``floor``, both together for ``clusters``.
+    """
 
     factor: Factor
     weights: np.ndarray
     known: np.ndarray
     floor: float
     epsilon: float
+    clusters: int = 2
 
 
 @dataclass(frozen=True)
@@ -386,7 +392,7 @@ class Stage:
         g = scores(p.factor.rows, coef[None, :])[:, 0]
         rows = {"weights": p.weights, "epsilon": p.epsilon, "known": p.known}
         if p.floor > 0:
-            split = balanced_split(g, self.loss, floor=p.floor, **rows)
+            split = balanced_split(g, self.loss, floor=p.floor, clusters=p.clusters, **rows)
         else:
             split = sign_split(g, bias, self.loss, **rows)
         value = 0.5 * self.alpha * float(coef @ coef) + split.cost / p.weights.sum()
@@ -414,14 +420,17 @@ class FittedSplit:
     weight: float
 
 
-def split_rows(rows, sample, indices, known, start, settings) -> tuple[np.ndarray, FittedSplit]:
+def split_rows(
+    rows: Rows, sample, indices, known, start, sizes: tuple[float, int], settings: Settings
+) -> tuple[np.ndarray, FittedSplit]:
     """Split some rows in two, in features centred and scaled on those rows alone."""
     weights = sample.weights[indices]
     everything = len(indices) == rows.shape[0]
     local = rows if everything else centred_rows(rows.take(indices), weights)[0]
-    floor = size_floor(settings.balance, weights.sum(), 2, sample.whole)
+    floor, clusters = sizes
     _check_known_sizes(known, weights, floor)
-    problem = Problem(factorise(local, weights), weights, known, floor, settings.epsilon)
+    factor = factorise(local, weights)
+    problem = Problem(factor, weights, known, floor, settings.epsilon, clusters)
     shrinkage, alpha = _strength(problem, settings)
     X = (sample.X if everything else sample.X[indices]) if settings.raw else None
     outcome = search(problem, X, start, shrinkage, alpha, settings)
@@ -553,6 +562,8 @@ def _starts(problem: Problem, X, settings: Settings) -> list[np.ndarray]:
         if settings.raw and settings.mapped:
             signs.append(_two(kmeans_labels(features, 2, weights, rng, n_init)))
         signs.append(_spectral(problem, points, settings))
+        signs += _principal(problem, n_init)
+        signs += [random_signs(len(weights), rng) for _ in range(n_init)]
     return _distinct([_respecting(problem.known, s, weights) for s in signs])
 
 
@@ -584,6 +595,22 @@ def _spectral(problem: Problem, points, settings: Settings) -> np.ndarray:
     right_side = weighted_sum(factor.rows, targets[:, None])[0]
     coef = factor.ridge(right_side, shrinkage_for(factor.eigenvalues, TARGET_DOF))
     return np.where(scores(factor.rows, coef[None, :])[:, 0] > 0, 1, -1).astype(np.int8)
+
+
+def _principal(problem: Problem, count: int) -> list[np.ndarray]:
+    """Balanced splits of the leading principal components, which solve the relaxed problem.
+
+    Without the +-1 of the labels, the squared loss is least along the leading eigenvectors; rings,
+    for one, are found by their radius there and by no k-means.
+    """
+    factor = problem.factor
+    axes = factor.eigenvectors[:, ::-1][:, :count]
+    lengths = np.sqrt(np.maximum(factor.eigenvalues[::-1][:count], 1e-12))
+    components = scores(factor.rows, (axes / lengths).T)
+    return [
+        balanced_split(c, "squared", floor=problem.floor, weights=problem.weights).signs
+        for c in components.T
+    ]
 
 
 def _distinct(candidates: list[np.ndarray]) -> list[np.ndarray]:

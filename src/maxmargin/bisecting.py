@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import FitWatch, StrOptions
 from .engine.descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
+from .engine.balance import size_floor
 from .engine.samples import make_sample
 
 
@@ -39,7 +40,9 @@ class BisectingMarginClustering(BaseMarginClustering):
     Parameters
     ----------
     estimator : estimator, default=None
-        Two-way margin clustering; None means ``AlternatingMarginClustering()``.
+        Two-way margin clustering; None means ``AlternatingMarginClustering()``. Its ``balance``
+        is the size floor ``balance * n / n_clusters`` of every cluster, as far as the splits chosen
+        before leave room for it.
     n_clusters : int, default=2
         Number of clusters.
     split_by : {"scatter", "size"}, default="scatter"
@@ -121,21 +124,29 @@ class BisectingMarginClustering(BaseMarginClustering):
         weights_or_ones = np.ones(X.shape[0]) if weights is None else weights
         sample = make_sample(X, weights, known, merge=False)
 
-        def split(indices):
+        total, balance = sample.weights.sum(), self._two_way().balance
+        floor = size_floor(balance, total, self.n_clusters, sample.whole)
+
+        def split(indices, clusters):
             rows = sample.source[indices]
-            return self._split(X, rows, weights_or_ones[rows], sample.known[indices], rng, watch)
+            w = weights_or_ones[rows]
+            # The floor of one cluster, as a balance between the two sides.
+            share = min(1.0, 2.0 * balance * total / (self.n_clusters * w.sum()))
+            return self._split(X, rows, w, sample.known[indices], share, rng, watch)
+
+        def capacity(indices):
+            weight = sample.weights[indices].sum()
+            return clusters_that_fit(weight, floor, len(indices))
 
         def priority(indices):
             rows = sample.source[indices]
-            if len(rows) < 2 or _spread(X, rows, self._pairwise) == 0:
-                return -np.inf
             if len(np.unique(sample.known[indices][sample.known[indices] >= 0])) > 1:
                 return np.inf
             if self.split_by == "size":
                 return weights_or_ones[rows].sum()
             return _spread(X, rows, self._pairwise)
 
-        tree = grow_tree(len(sample.source), self.n_clusters, split, priority)
+        tree = grow_tree(len(sample.source), self.n_clusters, split, priority, capacity)
         order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
         self.splits_ = [model for model, _ in tree.splits]
         self._split_rows = [rows for _, rows in tree.splits]
@@ -153,9 +164,12 @@ class BisectingMarginClustering(BaseMarginClustering):
         self._publish_labels(model, split_scores, weights, known, sample)
         watch.close()
 
-    def _split(self, X, rows, weights, known, rng, watch):
+    def _split(self, X, rows, weights, known, balance, rng, watch):
         model = clone(self._two_way()).set_params(
-            n_clusters=2, random_state=int(rng.integers(2**31 - 1)), n_jobs=self.n_jobs
+            n_clusters=2,
+            balance=balance,
+            random_state=int(rng.integers(2**31 - 1)),
+            n_jobs=self.n_jobs,
         )
         classes = np.unique(known[known >= 0])
         partial = None
@@ -218,22 +232,27 @@ class Tree:
 def grow_tree(
     n_rows: int,
     n_leaves: int,
-    split: Callable[[np.ndarray], tuple[np.ndarray, Any]],
+    split: Callable[[np.ndarray, int], tuple[np.ndarray, Any]],
     priority: Callable[[np.ndarray], float],
+    capacity: Callable[[np.ndarray], int] = len,
 ) -> Tree:
     """Split the leaf of highest priority until there are ``n_leaves``.
 
     Parameters
     ----------
     split : callable
-        ``split(rows) -> (signs, model)`` for the row numbers of a leaf.
+        ``split(rows, clusters) -> (signs, model)`` for the row numbers of a leaf, whose two sides
+        must together have room for that many clusters.
     priority : callable
-        ``priority(rows) -> float``; a leaf with -inf is never split.
+        ``priority(rows) -> float``.
+    capacity : callable
+        ``capacity(rows) -> int``: how many clusters fit into a leaf. While the leaves together can
+        hold ``n_leaves``, one of them can be split.
 
     Examples
     --------
     >>> X = np.array([0.0, 1.0, 10.0, 11.0, 30.0])
-    >>> def halve(rows):
+    >>> def halve(rows, clusters):
     ...     threshold = X[rows].mean()
     ...     return np.where(X[rows] > threshold, 1, -1), threshold
     >>> grow_tree(5, 3, halve, priority=lambda rows: X[rows].std()).leaves
@@ -243,21 +262,36 @@ def grow_tree(
     paths = np.zeros((n_leaves, n_leaves - 1), np.int8)
     splits: list[Any] = []
     members = [np.arange(n_rows)]
-    urgency = [0.0]
+    urgency, room = [0.0], [n_leaves]
     while len(members) < n_leaves:
-        chosen = int(np.argmax(urgency))
+        chosen = int(np.argmax(np.where(np.array(room) > 1, urgency, -np.inf)))
         rows = members[chosen]
-        signs, model = split(rows)
+        elsewhere = sum(room) - room[chosen]
+        signs, model = split(rows, max(2, n_leaves - elsewhere))
         new, column = len(members), len(splits)
         paths[new] = paths[chosen]
         paths[chosen, column], paths[new, column] = -1, 1
         leaves[rows[signs > 0]] = new
         members[chosen] = rows[signs < 0]
         members.append(rows[signs > 0])
-        urgency[chosen] = priority(members[chosen])
-        urgency.append(priority(members[new]))
+        urgency.append(0.0)
+        room.append(0)
+        for leaf in (chosen, new):
+            room[leaf] = capacity(members[leaf])
+            urgency[leaf] = priority(members[leaf]) if room[leaf] > 1 else -np.inf
         splits.append(model)
     return Tree(leaves, paths, splits)
+
+
+def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:
+    """How many clusters of weight ``floor`` some rows can be split into.
+
+    Examples
+    --------
+    >>> clusters_that_fit(10.0, 3.0, n_rows=10)
+    3
+    """
+    return min(n_rows, int(weight / floor + 1e-9)) if floor > 0 else n_rows
 
 
 def two_groups(means: np.ndarray, seed: int) -> np.ndarray:

@@ -96,6 +96,7 @@ def balanced_split(
     loss: str,
     *,
     floor: float = 0.0,
+    clusters: int = 2,
     weights: np.ndarray | None = None,
     epsilon: float = 0.0,
     known: np.ndarray | None = None,
@@ -109,6 +110,8 @@ def balanced_split(
     loss : {"laplacian", "squared", "hinge"}
     floor : float
         Least weight of either side.
+    clusters : int
+        How many clusters of weight ``floor`` the two sides together must have room for.
     weights : ndarray of shape (n,), optional
     epsilon : float
         Half width of the insensitive zone of the Laplacian loss.
@@ -127,7 +130,7 @@ def balanced_split(
     order = np.argsort(scores)
     g, w, fixed = scores[order], weights[order], known[order]
     masses = [np.where(fixed == side, w, 0.0) for side in (0, -1, 1)]
-    allowed, shortfall = _allowed_splits(g, masses, floor)
+    allowed, shortfall = _allowed_splits(g, masses, floor, clusters)
     search = _best_squared_split if loss == "squared" else _best_piecewise
     position, bias, cost = search(g, allowed, masses, loss_kinks(loss, epsilon))
     sorted_signs = np.where(np.arange(n) < position, -1, 1).astype(np.int8)
@@ -168,12 +171,15 @@ def _prefix(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
-def _allowed_splits(g, masses, floor) -> tuple[np.ndarray, float]:
+def _allowed_splits(g, masses, floor, clusters) -> tuple[np.ndarray, float]:
     """Splits between distinct scores that meet the floor, or else miss it by the least."""
     free, negative, positive = masses
     below = _prefix(free) + negative.sum()
     above = below[-1] - below + positive.sum()
     missing = np.maximum(0.0, np.maximum(floor - below, floor - above))
+    if clusters > 2 and floor > 0:
+        room = np.floor(below / floor + 1e-9) + np.floor(above / floor + 1e-9)
+        missing = np.maximum(missing, floor * np.maximum(0.0, clusters - room))
     # A cut inside a group of tied scores breaks the sign rule.
     missing[1:-1][g[:-1] == g[1:]] = np.inf
     least = missing.min()
