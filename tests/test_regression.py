@@ -48,15 +48,15 @@ def test_laplacian_loss_equals_svr(problem, epsilon, alpha):
     Z, y = problem
     n = len(y)
     fit = fit_piecewise(
-        factorise(Rows(Z), np.ones(n)), y, loss_kinks("laplacian", epsilon), alpha, 1e-6
+        factorise(Rows(Z), np.ones(n)), y, loss_kinks("laplacian", epsilon), alpha, 1e-5
     )
     svr = SVR(kernel="linear", C=1 / (n * alpha), epsilon=epsilon, tol=1e-8).fit(Z, y)
     shares = np.full(n, 1 / n)
     ours = primal(Z, y, fit.coef, fit.bias, alpha, "laplacian", epsilon, shares)
     theirs = primal(Z, y, svr.coef_[0], svr.intercept_[0], alpha, "laplacian", epsilon, shares)
     # libsvm's own tolerance leaves it above our certified value at small alpha.
-    assert theirs * (1 - 1e-4) < ours < theirs * (1 + 2e-6)
-    assert fit.gap <= 1e-6
+    assert theirs * (1 - 1e-4) < ours < theirs * (1 + 1e-5)
+    assert fit.gap <= 1e-5
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.01, 1e-3])

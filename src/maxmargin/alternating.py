@@ -401,8 +401,12 @@ class Stage:
         )
 
     def objective(self, state: State) -> float:
-        """``alpha/2 |w|^2`` plus the mean loss."""
-        return state.objective
+        """``alpha/2 |w|^2`` plus the mean loss, and more than any labelling costs off the floor.
+
+        Where all scores are tied, all rows on one side cost nothing; that must not win.
+        """
+        missing = state.shortfall / self.problem.weights.sum()
+        return state.objective + (1e3 * (1.0 + missing) if missing > 0 else 0.0)
 
     def change(self, old: State, new: State) -> float:
         """Share of the weight that changed sides."""
@@ -483,8 +487,8 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
         return float(settings.alpha) / factor, float(settings.alpha)
     lam = problem.factor.eigenvalues
     rank = int(np.count_nonzero(lam > 1e-10 * lam[-1]))
-    # More than one degree of freedom per five rows would fit any labels at all.
-    dof = min(TARGET_DOF, len(problem.weights) / 5.0, 0.9 * rank)
+    # With a degree of freedom for every other row any labels at all would fit.
+    dof = min(TARGET_DOF, len(problem.weights) / 3.0, 0.9 * rank)
     shrinkage = shrinkage_for(lam, max(dof, 0.5))
     return shrinkage, factor * shrinkage
 
@@ -651,7 +655,7 @@ def _as_model(tree, order, width) -> Model:
         coef=np.array([s.coef for s in splits]).reshape(len(splits), width),
         intercept=np.array([s.intercept for s in splits]),
         paths=tree.paths[order].astype(np.float64),
-        objective=sum(s.weight * s.outcome.objective for s in splits) / max(total, 1e-300),
+        objective=sum(s.weight * s.outcome.state.objective for s in splits) / max(total, 1e-300),
         history=[value for s in splits for value in s.outcome.history],
         n_iter=sum(s.outcome.n_iter for s in splits),
         stop_reason=worst_reason([s.outcome.stop_reason for s in splits]),

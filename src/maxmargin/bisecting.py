@@ -256,7 +256,7 @@ def grow_tree(
     ...     threshold = X[rows].mean()
     ...     return np.where(X[rows] > threshold, 1, -1), threshold
     >>> grow_tree(5, 3, halve, priority=lambda rows: X[rows].std()).leaves
-    array([0, 0, 2, 2, 1])
+    array([0, 0, 0, 1, 2])
     """
     leaves = np.zeros(n_rows, np.int64)
     paths = np.zeros((n_leaves, n_leaves - 1), np.int8)
