@@ -12,15 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin import io as mio
-from maxmargin.io import (
-    DataError,
-    atomic_write,
-    inspect_rows,
-    read_labels,
-    read_rows,
-    write_labels,
-)
+from maxmargin.files import DataError, atomic_write
+from maxmargin.formats import csv_text as csv_reader
+from maxmargin.inspection import inspect_rows
+from maxmargin.io import read_labels, read_rows, write_labels
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -70,31 +65,14 @@ def test_quoted_cells_and_separator_at_line_end(tmp_path):
     assert table.ids.tolist() == ["x, y", 'z "q"'] and table.column_names == ("a, b", "c")
 
 
-def test_large_and_small_csv_are_read_alike(tmp_path, monkeypatch):
+def test_numbers_of_every_size_are_read_exactly(tmp_path):
     rows = RNG.normal(size=(500, 4)) * 10.0 ** RNG.integers(-30, 30, size=(500, 4))
-    text = "who,a,b,c,d\n" + "\n".join(
-        f"r{i}," + ",".join(map(repr, row)) for i, row in enumerate(rows.tolist())
-    )
-    path = put(tmp_path, "d.csv", text)
-    plain = read_rows(path, id_column="who", drop=["c"])
-    monkeypatch.setattr(mio, "_LARGE_CSV", 0)
-    monkeypatch.setattr(mio, "_plain_csv", None)  # the fast path must do it alone
-    fast = read_rows(path, id_column="who", drop=["c"])
-    np.testing.assert_array_equal(fast.X, plain.X)
-    np.testing.assert_array_equal(plain.X, rows[:, [0, 1, 3]])
-    assert fast.ids.tolist() == plain.ids.tolist() and fast.column_names == plain.column_names
-
-
-@pytest.mark.parametrize("bad", ["1,\n", "1,x\n", "1\n", "1,inf\n"])
-def test_large_bad_csv_names_the_line_too(tmp_path, monkeypatch, bad):
-    monkeypatch.setattr(mio, "_LARGE_CSV", 0)
-    path = put(tmp_path, "d.csv", "a,b\n1,2\n" + bad + "3,4\n")
-    with pytest.raises(DataError, match="line 3"):
-        read_rows(path)
+    path = put(tmp_path, "d.csv", csv_text(rows, "abcd"))
+    np.testing.assert_array_equal(read_rows(path, drop=["c"]).X, rows[:, [0, 1, 3]])
 
 
 def test_blocks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(mio, "_BLOCK_CELLS", 12)
+    monkeypatch.setattr(csv_reader, "_BLOCK_CELLS", 12)
     np.testing.assert_array_equal(read_rows(put(tmp_path, "d.csv", csv_text(X))).X, X)
 
 
@@ -220,7 +198,7 @@ BAD_FILES = [
     ("d.csv.gz", gzip.compress(csv_text(X).encode())[:-40], "truncated or damaged"),
     ("d.csv.gz", b"a,b\n1,2\n", "truncated or damaged \\(Not a gzipped file"),
     ("d.npy", b"1,2\n3,4\n", "should be a NumPy array .npy. by its name but is text"),
-    ("d.npy", npy_bytes(X, cut=100), "truncated: 100 bytes are missing"),
+    ("d.npy", npy_bytes(X, cut=100), "truncated or damaged"),
     ("d.npy", npy_bytes(X)[:20], "truncated or damaged"),
     ("d.npy", npy_bytes(X.astype(complex)), "complex numbers.*real and imaginary"),
     ("d.npy", npy_bytes(np.array([[1, "a"]], dtype=object)), "Python objects"),
@@ -327,7 +305,6 @@ def test_inspection_lists_all_at_once(tmp_path):
         "warning: column 'id' looks like a row number or id",
         "warning: column 'class' looks like the answer",
         "warning: 1 of 4 rows repeat an earlier row",
-        "warning: there are only 4 rows",
     ):
         assert part in told
     levels = [finding.level for finding in inspect_rows(path).findings]
@@ -354,7 +331,7 @@ def test_inspection_of_sparse_rows(tmp_path):
 
 def test_huge_values_do_not_overflow(tmp_path):
     np.save(tmp_path / "d.npy", X * 1e160)
-    assert "values beyond 1e100" in whats(tmp_path / "d.npy")
+    assert "error: The largest absolute value in X is 2" in whats(tmp_path / "d.npy")
 
 
 # -- labels and atomic writing ---------------------------------------------------------------------

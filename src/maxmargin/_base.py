@@ -273,12 +273,15 @@ class BaseMarginClustering(
                 f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
                 f"n_clusters={k}."
             )
-        needed, available = self.estimate_memory(*X.shape), _available_memory()
+        self._check_memory(X.shape)
+
+    def _check_memory(self, shape: tuple[int, int]) -> None:
+        needed, available = self.estimate_memory(*shape), _available_memory()
         if needed > available:
             raise MemoryError(
                 f"This fit needs about {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are "
-                f"available. Lower n_components (now {self.n_components!r}), pass float32, or fit "
-                "on a sample of the rows and predict the rest."
+                f"available. Lower n_components, pass float32, or fit on a sample of the rows and "
+                "predict the rest."
             )
 
     def estimate_memory(self, n_samples: int, n_features: int) -> int:

@@ -504,19 +504,24 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     few = np.sort(settings.rng.choice(n, START_ROWS, replace=False))
     small = _subsample(problem, few)
     signs = _starts(small, None if X is None else X[few], settings)
-    best = _best_start(signs, shrinkage, replace(final, problem=small), settings)
+    rough = replace(settings, loss="squared") if settings.anneal else settings
+    trial = replace(final, problem=small, loss=rough.loss)
+    best = _best_start(signs, shrinkage, trial, rough)
+    start_coef = _in_root_features(best.state, problem.factor.rows, small.factor.rows)
     squared = Stage(problem, "squared", 2.0 * shrinkage)
-    near = _run(squared, squared.relabel(best.state.coef, best.state.bias), settings)
+    near = _run(squared, squared.relabel(*start_coef), settings)
+    if settings.loss == "squared":
+        return near
     return _run(final, final.init(near.state.signs), settings)
 
 
 def _subsample(problem: Problem, few: np.ndarray) -> Problem:
-    """The same problem on fewer rows; the spectrum of all rows stays."""
+    """The same problem on fewer rows, centred and factored on their own."""
     weights = problem.weights[few]
-    rows = problem.factor.rows.take(few)
+    rows = centred_rows(problem.factor.rows.take(few), weights)[0]
     return replace(
         problem,
-        factor=replace(problem.factor, rows=rows, shares=weights / weights.sum()),
+        factor=factorise(rows, weights),
         weights=weights,
         known=problem.known[few],
         floor=problem.floor * weights.sum() / problem.weights.sum(),
@@ -640,7 +645,8 @@ def _sides(rows: Rows, labels: np.ndarray, indices: np.ndarray, rng) -> np.ndarr
 
 def _scatter(rows: Rows, weights: np.ndarray) -> float:
     """Weighted sum of squared distances to the mean: tight clusters are left whole."""
-    return float(weights.sum() / centred_rows(rows, weights)[2] ** 2)
+    scale = centred_rows(rows, weights)[2]
+    return float(weights.sum() / scale**2) if scale > 0 else 0.0
 
 
 def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from maxmargin.io import DataError, atomic_write, check_suffix
+from .files import DataError, atomic_write, check_exists, check_suffix
 
 __all__ = ["load_model", "save_model"]
 
@@ -94,13 +94,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> load_model("no-such-model.skops")
     Traceback (most recent call last):
         ...
-    maxmargin.io.DataError: no-such-model.skops does not exist. Check the spelling and the folder
+    maxmargin.files.DataError: no-such-model.skops does not exist. Check the spelling and the folder
     """
     path = Path(path)
-    if not path.exists():
-        raise DataError(f"{path} does not exist", "Check the spelling and the folder")
-    if path.is_dir():
-        raise DataError(f"{path} is a folder", "Name one file in it")
+    check_exists(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
         raise DataError(
             f"{path} is not a model by its name", f"Models end in {', '.join(MODEL_SUFFIXES)}"

@@ -33,6 +33,7 @@ NYSTROEM_RANK = 256
 TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
+CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Cholesky factor
 LARGEST, SMALLEST = 1e150, 1e-150  # squares of these are still numbers
 
 
@@ -264,7 +265,8 @@ def _linear_features(X, weights, n_jobs) -> tuple[FeatureMap, Rows]:
 def centred_rows(rows: Rows, weights) -> tuple[Rows, np.ndarray, float]:
     """Centre rows and scale them to unit mean square, in two passes.
 
-    Returns the rows, and the centre and scale in terms of the stored data.
+    Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
+    is 0.
     """
     total = weights.sum()
     share = (weights / total)[:, None]
@@ -274,10 +276,12 @@ def centred_rows(rows: Rows, weights) -> tuple[Rows, np.ndarray, float]:
     centred = replace(raw, offset=centre)
     if rows.is_sparse:
         squares = share[:, 0] @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
-        mean_square = max(float(squares - centre @ centre), 0.0)
+        mean_square, rounding = float(squares - centre @ centre), 1e-13 * float(squares)
     else:
         mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, share))))
-    scale = 1.0 / np.sqrt(mean_square) if mean_square > 0 else 1.0
+        rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
+    # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
+    scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
 
@@ -361,8 +365,6 @@ def _projection(K, kernel, dtype) -> np.ndarray:
             f"kernel={kernel!r} is not positive semi-definite: its smallest eigenvalue is "
             f"{lam[0]:.3g}, its largest {top:.3g}."
         )
-        if kernel == "precomputed":
-            raise ValueError(f"{message} Add at least {-lam[0]:.3g} to its diagonal.")
         warnings.warn(f"{message} The negative part is dropped.", UserWarning, stacklevel=2)
     # Directions below the rounding of the kernel's values are noise blown up by 1 / sqrt(lambda).
     keep = lam > (1e-10 if dtype == np.float64 else 1e-6) * top
@@ -384,8 +386,19 @@ def check_precomputed(K) -> None:
             "Pass the kernel between all training rows."
         )
     off = float(np.abs(K - K.T).max())
+    largest = float(np.abs(K).sum(axis=1).max())  # bounds the largest eigenvalue
     if off > 1e-6 * max(float(np.abs(K).max()), 1e-300):
         raise ValueError(
             f"kernel='precomputed' needs a symmetric matrix; entries differ by up to {off:.3g} "
             "from their mirror image. Pass (K + K.T) / 2 if that is what you mean."
         )
+    if K.shape[0] > CHECKED_ROWS:
+        return
+    try:
+        linalg.cholesky(K + 1e-6 * largest * np.eye(K.shape[0]), lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        lowest = float(linalg.eigvalsh(K, subset_by_index=[0, 0])[0])
+        raise ValueError(
+            f"kernel='precomputed' is not positive semi-definite: its smallest eigenvalue is "
+            f"{lowest:.3g} (largest below {largest:.3g}). Add at least {-lowest:.3g} to its diagonal."
+        ) from None

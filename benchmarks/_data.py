@@ -1,0 +1,61 @@
+"""Data of the papers for the benchmarks, read from the folder named by MAXMARGIN_DATA."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+
+def load(name):
+    """Rows and classes of one data set; a missing file ends the program with what to do."""
+    folder = os.environ.get("MAXMARGIN_DATA")
+    path = Path(folder or ".") / f"{name}.npz"
+    if folder is None or not path.exists():
+        sys.exit(f"{name}.npz not found: set MAXMARGIN_DATA to the folder with the papers' data.")
+    with np.load(path) as file:
+        y = file["y"]
+        if "indptr" in file:
+            parts = (file["data"], file["indices"], file["indptr"])
+            return sparse.csr_matrix(parts, shape=tuple(file["shape"])).astype(np.float64), y
+        return file["X"].astype(np.float64), y
+
+
+def classes(name, *wanted):
+    """Rows of the wanted classes, numbered from 0 in that order."""
+    X, y = load(name)
+    keep = np.isin(y, wanted)
+    return X[keep], np.searchsorted(np.sort(wanted), y[keep])
+
+
+def sample(name, per_class, seed=0):
+    """The same number of random rows of every class."""
+    X, y = load(name)
+    rng = np.random.RandomState(seed)
+    chosen = [rng.choice(np.flatnonzero(y == c), per_class, replace=False) for c in np.unique(y)]
+    rows = np.concatenate(chosen)
+    return X[rows], y[rows]
+
+
+def ringnorm(n, seed=0):
+    """Breiman's ringnorm: two overlapping Gaussians of different spread in 20 dimensions."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.5).astype(int)
+    X = rng.normal(size=(n, 20))
+    X[y == 1] *= 2.0
+    X[y == 0] += 2.0 / np.sqrt(20)
+    return X, y
+
+
+def table(title, columns, rows):
+    """Print rows under a title, numbers with two decimals."""
+    cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+    widths = [max(len(c), *(len(r[i]) for r in cells)) for i, c in enumerate(columns)]
+    print(f"\n{title}")
+    for row in [columns, ["-" * w for w in widths], *cells]:
+        print(
+            "  ".join(
+                c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))
+            )
+        )

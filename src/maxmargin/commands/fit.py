@@ -1,0 +1,181 @@
+"""``maxmargin fit``: cluster the rows of a file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .data import (
+    add_data,
+    add_out,
+    check_outputs,
+    label_columns,
+    named_rows,
+    plural,
+    reading,
+    told_files,
+)
+from .methods import METHODS, OPTIONS, build_estimator, positive
+
+SUMMARY = "cluster the rows of a file"
+EXAMPLE = "maxmargin fit people.csv -k 2 --id-column name --out labels.csv --model people.skops"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_data(parser)
+    parser.add_argument(
+        "-k", "--n-clusters", type=positive, required=True, metavar="K", help="number of clusters"
+    )
+    parser.add_argument(
+        "--method",
+        choices=list(METHODS),
+        default="alternating",
+        help="clustering method (default: alternating)",
+    )
+    parser.add_argument(
+        "--partial-labels",
+        metavar="COLUMN",
+        help="the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown",
+    )
+    parser.add_argument(
+        "--standardize", action="store_true", help="bring all columns to unit variance first"
+    )
+    for name, spec in OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **spec)
+    add_out(parser)
+    parser.add_argument("--model", metavar="FILE", help="save the model: .skops, .joblib")
+    parser.add_argument("--plot", metavar="FILE", help="draw the clusters: .png, .pdf, .svg")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Cluster a file and write what was asked for."""
+    from maxmargin.io import read_rows
+
+    check_outputs(args, "out", "model", "plot")
+    given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    estimator = build_estimator(args.method, args.n_clusters, given)
+    table = read_rows(args.data, label_column=args.partial_labels, **reading(args))
+    partial, classes = _known_labels(table, args.partial_labels)
+    X = named_rows(table)
+    model = _standardized(estimator, X) if args.standardize else estimator
+    start = time.perf_counter()
+    _fit(model, estimator, X, partial)
+    seconds = time.perf_counter() - start
+    labels = estimator.labels_
+    return {
+        "method": args.method,
+        "data": table.source,
+        "n_rows": table.X.shape[0],
+        "n_columns": table.X.shape[1],
+        "seconds": seconds,
+        **_about_model(estimator, table.ids),
+        "known_labels": {
+            name: int(labels[partial == code][0]) for code, name in enumerate(classes)
+        },
+        "wrote": _write_results(args, model, table, X, labels),
+        **({} if args.out else {"labels": labels}),
+    }
+
+
+def _known_labels(table: Any, column: str | None) -> tuple[Any, tuple[str, ...]]:
+    from maxmargin.io import DataError, read_labels
+
+    if column is None:
+        return None, ()
+    partial, classes = read_labels(table.labels)
+    if not classes:
+        raise DataError(
+            f"{table.source}: column {column!r} holds no known label",
+            "Give at least one label, or leave --partial-labels out",
+        )
+    return partial, classes
+
+
+def _standardized(estimator: Any, X: Any) -> Any:
+    from scipy import sparse
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), estimator)
+
+
+def _fit(model: Any, estimator: Any, X: Any, partial: Any) -> None:
+    """Fit with a progress bar where a person watches; whatever prints goes to stderr."""
+    from maxmargin import _compat
+
+    prefix = "" if model is estimator else f"{model.steps[-1][0]}__"
+    known = {} if partial is None else {f"{prefix}partial_labels": partial}
+    bar = _compat.progress_callbacks() if sys.stderr.isatty() else []
+    if bar:
+        estimator.set_callbacks(*bar)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            model.fit(X, **known)
+    finally:
+        if bar:
+            estimator.set_callbacks()
+
+
+def _about_model(estimator: Any, ids: Any) -> dict[str, Any]:
+    # -1 stands for the exemplar of a cluster without rows.
+    exemplars = [None if i < 0 else i for i in estimator.exemplar_indices_.tolist()]
+    return {
+        "n_clusters": len(estimator.cluster_sizes_),
+        "cluster_sizes": estimator.cluster_sizes_,
+        "exemplars": exemplars if ids is None else [i if i is None else ids[i] for i in exemplars],
+        "objective": estimator.objective_,
+        "n_iter": estimator.n_iter_,
+        "stop_reason": estimator.stop_reason_,
+    }
+
+
+def _write_results(args: Any, model: Any, table: Any, X: Any, labels: Any) -> dict[str, str]:
+    from maxmargin.io import write_labels
+    from maxmargin.persistence import save_model
+
+    if args.out:
+        write_labels(args.out, labels, **label_columns(args, model, table, X))
+    if args.model:
+        save_model(model, args.model)
+    if args.plot:
+        _write_plot(args.plot, model, X, labels)
+    asked = {"labels": args.out, "model": args.model, "picture": args.plot}
+    return {what: path for what, path in asked.items() if path}
+
+
+def _write_plot(path: str | Path, model: Any, X: Any, labels: Any) -> None:
+    # A figure of its own: no window, no global state.
+    from matplotlib.figure import Figure
+
+    from maxmargin.display import plot_clusters
+    from maxmargin.files import atomic_write
+
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    plot_clusters(model, X, labels, ax=figure.subplots())
+    with atomic_write(path) as partial:
+        figure.savefig(partial, dpi=150)
+
+
+def tell(result: dict[str, Any]) -> Iterator[str]:
+    """Say what was found."""
+    yield (
+        f"{result['method']}: {result['n_rows']:,} rows, {result['n_columns']:,} columns -> "
+        f"{plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
+        f"({result['stop_reason']} after {plural(result['n_iter'], 'iteration')})"
+    )
+    yield "  cluster      rows   share  most certain row"
+    for j, (size, row) in enumerate(zip(result["cluster_sizes"], result["exemplars"])):
+        yield f"  {j:>7}{size:>10,}{size / result['n_rows']:>8.1%}  {row}"
+    yield f"objective {result['objective']:.6g}"
+    for name, cluster in result["known_labels"].items():
+        yield f"known label {name!r} is cluster {cluster}"
+    if result["wrote"]:
+        yield told_files(result["wrote"])
+    else:
+        yield "nothing written: add --out labels.csv, --model model.skops or --plot picture.png"

@@ -1,0 +1,102 @@
+"""The methods by the names that the command line gives them, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from . import UsageError
+
+
+@dataclass(frozen=True)
+class Method:
+    """A clustering method: where its class is, which options it takes, which method it wraps."""
+
+    path: str
+    options: tuple[str, ...]
+    wraps: str | None = None
+
+
+SHARED = (
+    "kernel", "gamma", "degree", "coef0", "n_components", "balance", "n_init", "max_iter", "seed",
+    "n_jobs",
+)  # fmt: skip
+METHODS = {
+    "alternating": Method(
+        "maxmargin:AlternatingMarginClustering", (*SHARED, "loss", "epsilon", "alpha")
+    ),
+    "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
+}
+
+
+def _number_or(word: str) -> Callable[[str], float | str]:
+    def convert(text: str) -> float | str:
+        return text if text == word else float(text)
+
+    convert.__name__ = f"number (or {word})"
+    return convert
+
+
+def positive(text: str) -> int:
+    """Read a whole number above 0."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+positive.__name__ = "whole number above 0"
+
+# What is not given here stays out of the constructor, so that each method keeps its own default.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "kernel": {
+        "choices": ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"],
+        "help": "how rows are compared (default: rbf)",
+    },
+    "gamma": {
+        "type": _number_or("median"),
+        "help": "width of the kernel: a number, or median (default)",
+    },
+    "degree": {"type": int, "help": "degree of the poly kernel"},
+    "coef0": {"type": float, "help": "constant of the poly and sigmoid kernels"},
+    "n_components": {"type": positive, "help": "rank of the kernel approximation"},
+    "loss": {"choices": ["laplacian", "squared", "hinge"], "help": "loss (default: laplacian)"},
+    "epsilon": {"type": float, "help": "width of the zone without loss (laplacian loss)"},
+    "alpha": {
+        "type": _number_or("auto"),
+        "help": "strength of the regulariser: a number or auto (default)",
+    },
+    "balance": {
+        "type": float,
+        "help": "every cluster keeps at least this share of an even split, 0 to 1",
+    },
+    "n_init": {"type": positive, "help": "number of starts"},
+    "max_iter": {"type": positive, "help": "most iterations of a start"},
+    "seed": {"type": int, "default": 0, "help": "seed of the random numbers (default: 0)"},
+    "n_jobs": {"type": int, "help": "threads; -1 uses all"},
+}
+_PARAMETER = {"seed": "random_state"}
+
+
+def build_estimator(method: str, n_clusters: int, options: dict[str, Any]) -> Any:
+    """Make the estimator of a method from the options given; refuse those that do not apply.
+
+    Examples
+    --------
+    >>> from maxmargin.commands.methods import build_estimator
+    >>> build_estimator("alternating", 3, {"kernel": "linear", "seed": 1}).n_clusters
+    3
+    """
+    entry = METHODS[method]
+    inner = METHODS[entry.wraps].options if entry.wraps else ()
+    for name in options:
+        if name not in (*entry.options, *inner):
+            raise UsageError(f"--{name.replace('_', '-')} does not apply to --method {method}")
+    own = {_PARAMETER.get(name, name): options[name] for name in entry.options if name in options}
+    if entry.wraps:
+        inner_options = {name: value for name, value in options.items() if name in inner}
+        own["estimator"] = build_estimator(entry.wraps, 2, inner_options)
+    module, _, name = entry.path.partition(":")
+    return getattr(import_module(module), name)(n_clusters=n_clusters, **own)

@@ -1,0 +1,52 @@
+"""``maxmargin predict``: put the rows of a file into the clusters of a saved model."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from .data import add_data, add_out, check_outputs, label_columns, named_rows, reading, told_files
+
+SUMMARY = "put the rows of a file into the clusters of a saved model"
+EXAMPLE = "maxmargin predict people.skops new.csv --id-column name --out new-labels.csv"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a model saved by fit --model")
+    add_data(parser)
+    add_out(parser)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Put new rows into the clusters of a saved model."""
+    from maxmargin.io import read_rows, write_labels
+    from maxmargin.persistence import load_model
+
+    check_outputs(args, "out")
+    model = load_model(args.model)
+    names = getattr(model, "feature_names_in_", None)
+    n_features = getattr(model, "n_features_in_", None)
+    table = read_rows(args.data, columns=names, n_features=n_features, **reading(args))
+    X = table.X if names is None else named_rows(table)
+    labels, beside = model.predict(X), label_columns(args, model, table, X)
+    result = {"data": table.source, "model": args.model, "n_rows": len(labels)}
+    if args.out:
+        write_labels(args.out, labels, **beside)
+        return result | {"wrote": {"labels": args.out}}
+    return result | {"wrote": {}, "labels": labels, **beside}
+
+
+def tell(result: dict[str, Any]) -> Iterator[str]:
+    """Say what was written, or give the labels as csv."""
+    from maxmargin.io import write_labels
+
+    if result["wrote"]:
+        yield f"{result['n_rows']:,} rows; {told_files(result['wrote'])}"
+        return
+    text = io.StringIO()
+    keys = ("labels", "margins", "ids", "id_name")
+    write_labels(text, **{key: result[key] for key in keys})
+    yield text.getvalue().rstrip("\n")

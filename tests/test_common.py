@@ -1,0 +1,503 @@
+"""The contract every estimator keeps, generated from one list of estimators."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maxmargin import AlternatingMarginClustering, BisectingMarginClustering, TimeLimit
+from maxmargin._compat import HAS_CALLBACKS
+from maxmargin.persistence import load_model, save_model
+
+from .conftest import ringnorm
+
+ESTIMATORS = [
+    AlternatingMarginClustering(kernel=kernel, loss=loss)
+    for kernel in ("linear", "rbf")
+    for loss in ("laplacian", "squared", "hinge")
+] + [
+    BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel))
+    for kernel in ("linear", "rbf")
+]
+SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], ESTIMATORS[-1]]
+
+
+def name(estimator):
+    inner = getattr(estimator, "estimator", estimator)
+    loss = getattr(inner, "loss", "")
+    return f"{type(estimator).__name__}-{inner.kernel}-{loss}"
+
+
+every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+some = pytest.mark.parametrize("estimator", SHORT, ids=name)
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def seeded(estimator, n_clusters=2, **params):
+    return clone(estimator).set_params(n_clusters=n_clusters, random_state=0, **params)
+
+
+# -- the same result however the rows come --------------------------------------------------------
+
+
+def hurried(estimator, **params):
+    """A copy with one start and few features: for tests that need many rows, not good clusters."""
+    model = seeded(estimator, **params)
+    inner = getattr(model, "estimator", model)
+    inner.set_params(alpha=0.01, init="random", n_init=1, n_components=8, solver_tol=0.05)
+    return model
+
+
+@every
+@pytest.mark.parametrize("k", [2, 3])
+def test_threads_change_no_bit(estimator, k):
+    X, _ = ringnorm(40_000, seed=k)
+    X = X[:, :4]
+    fits = [hurried(estimator, n_clusters=k, n_jobs=jobs).fit(X) for jobs in (1, 2, 8)]
+    for other in fits[1:]:
+        assert (fits[0].labels_ == other.labels_).all()
+        assert (fits[0].decision_function(X) == other.decision_function(X)).all()
+        if hasattr(other, "coef_"):
+            assert (fits[0].coef_ == other.coef_).all()
+            assert (fits[0].intercept_ == other.intercept_).all()
+
+
+@every
+def test_dense_csr_and_memmap_agree(estimator, digits_pair, tmp_path):
+    X = digits_pair[0]
+    np.save(tmp_path / "X.npy", X)
+    dense = seeded(estimator).fit(X)
+    for other in (sparse.csr_matrix(X), sparse.csr_array(X), np.load(tmp_path / "X.npy", "r")):
+        model = seeded(estimator).fit(other)
+        assert (model.labels_ == dense.labels_).all()
+        scores = model.decision_function(other)
+        assert scores == pytest.approx(dense.decision_function(X), abs=1e-10)
+
+
+@some
+def test_untidy_csr_is_tidied(estimator):
+    X = sparse.random(60, 8, density=0.4, random_state=0, format="csr")
+    untidy = sparse.csr_matrix(
+        (
+            np.concatenate([X.data, [0.5, 0.5, 0.0]]),
+            np.concatenate([X.indices, [7, 7, 0]]).astype(np.int64),
+            np.append(X.indptr[:-1], X.indptr[-1] + 3).astype(np.int64),
+        ),
+        shape=X.shape,
+    )
+    untidy.has_sorted_indices = False
+    tidy = sparse.csr_matrix(untidy.toarray())
+    before = untidy.data.copy()
+    a, b = seeded(estimator).fit(untidy), seeded(estimator).fit(tidy)
+    assert (a.labels_ == b.labels_).all()
+    assert (untidy.data == before).all(), "the user's matrix was changed"
+
+
+@every
+def test_row_order_does_not_matter(estimator, digits_pair):
+    X = digits_pair[0]
+    order = np.random.default_rng(0).permutation(len(X))
+    a, b = seeded(estimator).fit(X), seeded(estimator).fit(X[order])
+    if isinstance(estimator, AlternatingMarginClustering):
+        assert (a.labels_[order] == b.labels_).all()
+        assert (a.coef_ == b.coef_).all()
+    else:
+        assert np.mean(a.labels_[order] == b.labels_) > 0.99
+
+
+@every
+def test_unit_and_origin_do_not_matter(estimator, digits_pair):
+    X = digits_pair[0]
+    plain = seeded(estimator).fit(X)
+    moved = seeded(estimator).fit(X * 1024.0 + 4096.0)
+    assert np.mean(plain.labels_ == moved.labels_) > 0.99
+    assert plain.objective_ == pytest.approx(moved.objective_, rel=1e-3)
+
+
+@every
+def test_rotation_does_not_matter(estimator, blobs):
+    X = blobs[0]
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+    a, b = seeded(estimator).fit(X), seeded(estimator).fit(X @ Q)
+    assert (a.labels_ == b.labels_).all()
+
+
+@some
+def test_float32_finds_the_same_clusters(estimator, digits_pair):
+    X = digits_pair[0]
+    a, b = seeded(estimator).fit(X), seeded(estimator).fit(X.astype(np.float32))
+    assert np.mean(a.labels_ == b.labels_) > 0.98
+
+
+@every
+def test_weight_two_equals_row_twice(estimator, digits_pair):
+    X = digits_pair[0][:150]
+    w = np.random.default_rng(1).integers(0, 4, 150)
+    a = seeded(estimator).fit(X, sample_weight=w)
+    b = seeded(estimator).fit(np.repeat(X, w, axis=0))
+    assert (a.predict(X) == b.predict(X)).all()
+    assert a.decision_function(X) == pytest.approx(b.decision_function(X), abs=1e-6)
+
+
+@every
+def test_same_seed_same_bits(estimator, blobs):
+    X = blobs[0]
+    a, b = seeded(estimator, 3).fit(X), seeded(estimator, 3).fit(X)
+    assert (a.labels_ == b.labels_).all()
+    assert (a.decision_function(X) == b.decision_function(X)).all()
+
+
+# -- what fitted models promise -------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_fitted_attributes(estimator, blobs, k):
+    X = blobs[0]
+    model = seeded(estimator, k).fit(X)
+    assert (model.predict(X) == model.labels_).all()
+    assert (model.fit_predict(X) == model.labels_).all()
+    assert (model.cluster_sizes_ == np.bincount(model.labels_, minlength=k)).all()
+    assert (np.diff(model.cluster_sizes_) <= 0).all()
+    scores = model.decision_function(X)
+    assert scores.shape == (len(X), k)
+    assert (model.transform(X) == scores).all()
+    assert (model.labels_[model.exemplar_indices_] == np.arange(k)).all()
+    if k > 1:
+        lead = np.sort(scores, axis=1)[:, -1] - np.sort(scores, axis=1)[:, -2]
+        for cluster, row in enumerate(model.exemplar_indices_):
+            assert lead[row] == lead[model.labels_ == cluster].max()
+    assert np.isfinite(model.objective_)
+    assert model.score(X) <= 0
+    assert model.stop_reason_ in {"converged", "max_iter", "stalled"}
+    names = model.get_feature_names_out()
+    assert list(names) == [f"{type(model).__name__.lower()}{i}" for i in range(k)]
+
+
+@some
+@pytest.mark.parametrize("kind", ["skops", "joblib", "pickle"])
+def test_a_saved_model_predicts_the_same_bits(estimator, digits_pair, tmp_path, kind):
+    X = digits_pair[0]
+    model = seeded(estimator, 3).fit(X)
+    if kind == "pickle":
+        again = pickle.loads(pickle.dumps(model))
+    else:
+        save_model(model, tmp_path / f"m.{kind}")
+        if kind == "joblib":
+            with pytest.warns(UserWarning, match="pickle"):
+                again = load_model(tmp_path / f"m.{kind}")
+        else:
+            again = load_model(tmp_path / f"m.{kind}")
+    assert (again.decision_function(X) == model.decision_function(X)).all()
+    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+
+
+@some
+def test_frames_in_and_out(estimator, blobs):
+    X, columns = blobs[0], list("abcde")
+    plain = seeded(estimator, 3).fit(X)
+    frame = (
+        seeded(estimator, 3).set_output(transform="pandas").fit(pd.DataFrame(X, columns=columns))
+    )
+    out = frame.transform(pd.DataFrame(X, columns=columns))
+    assert isinstance(out, pd.DataFrame)
+    assert out.to_numpy() == pytest.approx(plain.transform(X))
+    assert list(frame.feature_names_in_) == columns
+    polars = (
+        seeded(estimator, 3).set_output(transform="polars").fit(pl.DataFrame(X, schema=columns))
+    )
+    assert isinstance(polars.transform(pl.DataFrame(X, schema=columns)), pl.DataFrame)
+    with pytest.raises(ValueError, match="feature names"):
+        frame.predict(pd.DataFrame(X, columns=list("edcba")))
+
+
+def test_lives_in_a_pipeline_and_a_grid_search(digits_pair):
+    X = digits_pair[0]
+    pipeline = make_pipeline(StandardScaler(), AlternatingMarginClustering(random_state=0))
+    assert (pipeline.fit(X).predict(X) == pipeline[-1].labels_).all()
+    search = GridSearchCV(
+        AlternatingMarginClustering(random_state=0, loss="squared"), {"gamma": [1e-4, 1e-3]}, cv=2
+    ).fit(X)
+    assert search.best_params_["gamma"] in (1e-4, 1e-3)
+
+
+# -- callbacks and stopping -----------------------------------------------------------------------
+
+
+class Counter:
+    """A callback that counts iterations and may ask to stop."""
+
+    def __init__(self, stop_after=None):
+        self.stop_after, self.begun, self.ended, self.torn_down = stop_after, 0, 0, 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun += 1
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended += 1
+        return self.stop_after is not None and self.ended >= self.stop_after
+
+    def teardown(self, estimator, context):
+        self.torn_down += 1
+
+
+needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
+
+
+@needs_callbacks
+@some
+def test_callbacks_see_iterations_and_change_nothing(estimator, blobs):
+    X, counter = blobs[0], Counter()
+    plain = seeded(estimator, 3).fit(X)
+    watched = seeded(estimator, 3).set_callbacks(counter).fit(X)
+    assert counter.begun == counter.ended >= 3
+    assert counter.torn_down == 1
+    assert (plain.labels_ == watched.labels_).all()
+
+
+@needs_callbacks
+def test_a_callback_can_stop_the_fit(digits_pair):
+    X, counter = digits_pair[0], Counter(stop_after=1)
+    model = AlternatingMarginClustering(random_state=0).set_callbacks(counter).fit(X)
+    assert model.stop_reason_ == "callback"
+    assert model.cluster_sizes_.sum() == len(X)
+
+
+@needs_callbacks
+def test_time_limit(digits_pair):
+    X = digits_pair[0]
+    model = AlternatingMarginClustering(random_state=0).set_callbacks(TimeLimit(1e-9)).fit(X)
+    assert model.stop_reason_ == "time"
+    free = AlternatingMarginClustering(random_state=0).set_callbacks(TimeLimit(1e9)).fit(X)
+    assert free.stop_reason_ == "converged"
+    with pytest.raises(ValueError, match="seconds must be a positive number, got 0"):
+        TimeLimit(0)
+
+
+def test_not_converging_is_said(digits_pair):
+    X, _ = ringnorm(300)
+    model = AlternatingMarginClustering(
+        loss="squared", alpha=1e-3, init="random", n_init=1, max_iter=1, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="stopped after max_iter=1"):
+        model.fit(X)
+    assert model.stop_reason_ == "max_iter"
+
+
+INTERRUPTED = """
+    import sys, time, threading, os, signal
+    import numpy as np
+    from maxmargin import AlternatingMarginClustering
+    rng = np.random.default_rng(0)
+    small = np.vstack([rng.normal(size=(50, 3)), rng.normal(size=(50, 3)) + 5])
+    model = AlternatingMarginClustering(random_state=0, n_jobs=2, solver_tol=1e-9).fit(small)
+    before = model.labels_.copy(), model.coef_.copy(), model.n_features_in_
+    big = rng.normal(size=(400_000, 30)).astype(np.float32)
+    print("ready", flush=True)
+    try:
+        model.fit(big)
+        print("finished")
+    except KeyboardInterrupt:
+        t = time.monotonic()
+        ok = (model.labels_ == before[0]).all() and (model.coef_ == before[1]).all()
+        ok = ok and model.n_features_in_ == before[2] and len(model.predict(small)) == 100
+        print("interrupted", "kept" if ok else "lost", flush=True)
+"""
+
+
+def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one():
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(INTERRUPTED)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline().strip() == "ready"
+    time.sleep(1.5)
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert out.strip() == "interrupted kept"
+
+
+@some
+def test_a_failed_fit_keeps_the_earlier_one(estimator, blobs):
+    X = blobs[0]
+    model = seeded(estimator).fit(X)
+    before = model.__dict__.copy()
+    with pytest.raises(ValueError):
+        model.fit(np.full((5, 2), np.nan))
+    assert model.__dict__.keys() == before.keys()
+    assert model.n_features_in_ == 5
+    assert (model.predict(X) == before["labels_"]).all()
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+GOOD = np.random.default_rng(0).normal(size=(20, 3))
+BAD = {
+    "nan": (np.where(GOOD > 1.5, np.nan, GOOD), "NaN"),
+    "inf": (np.where(GOOD > 1.5, np.inf, GOOD), "infinity"),
+    "complex": (GOOD + 1j, "[Cc]omplex"),
+    "text": (np.full((5, 2), "a"), "dtype|convert"),
+    "object": (np.array([[1, {}], [2, 3]], dtype=object), "."),
+    "one row of numbers": (GOOD[:, 0], "2D array"),
+    "no rows": (np.zeros((0, 3)), "0 sample"),
+    "no columns": (np.zeros((3, 0)), "0 feature"),
+    "more clusters than rows": (GOOD[:1], "n_samples=1 should be >= n_clusters=2"),
+    "all rows equal": (np.ones((9, 2)), "only 1 distinct row, fewer than n_clusters=2"),
+    "too large": (GOOD * 1e200, "largest absolute value in X is"),
+    "too small": (GOOD * 1e-200, "largest absolute value in X is"),
+}
+
+
+@some
+@pytest.mark.parametrize("case", BAD)
+def test_bad_rows_are_refused_with_the_cause(estimator, case):
+    X, message = BAD[case]
+    with pytest.raises((ValueError, TypeError), match=message):
+        seeded(estimator).fit(X)
+
+
+@some
+def test_bad_rows_at_predict(estimator):
+    model = seeded(estimator).fit(GOOD)
+    with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3"):
+        model.predict(GOOD[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(np.full((2, 3), np.nan))
+    with pytest.raises(NotFittedError):
+        seeded(estimator).predict(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_clusters": 0}, "'n_clusters' parameter .* must be an int in the range"),
+        ({"loss": "huber"}, "'loss' parameter .* must be a str among"),
+        ({"kernel": "gauss"}, "'kernel' parameter"),
+        ({"gamma": -1.0}, "'gamma' parameter"),
+        ({"balance": 1.5}, "'balance' parameter .* Got 1.5 instead"),
+        ({"balance": -0.1}, "'balance' parameter"),
+        ({"alpha": 0.0}, "'alpha' parameter"),
+        ({"epsilon": 1.0}, "'epsilon' parameter"),
+        ({"init": "best"}, "'init' parameter"),
+        ({"init": [0, 1]}, "init must have one label for each of the 20 rows"),
+        ({"n_init": 0}, "'n_init' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"n_components": 0}, "'n_components' parameter"),
+        ({"solver_tol": 0.0}, "'solver_tol' parameter"),
+    ],
+)
+def test_bad_parameters_are_named(params, message):
+    with pytest.raises(ValueError, match=message):
+        AlternatingMarginClustering(**params).fit(GOOD)
+
+
+@some
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (-np.ones(20), "sample_weight must not be negative; row 0 has -1"),
+        (np.zeros(20), "[Zz]ero"),
+        (np.ones(19), "shape"),
+        (np.full(20, np.nan), "NaN"),
+        (np.eye(20)[0], "n_samples=1 should be >= n_clusters=2"),
+    ],
+)
+def test_bad_weights(estimator, weights, message):
+    with pytest.raises(ValueError, match=message):
+        seeded(estimator).fit(GOOD, sample_weight=weights)
+
+
+@some
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(19, int), r"partial_labels must have shape \(20,\)"),
+        (np.full(20, 0.5), "partial_labels must be whole numbers"),
+        (np.full(20, 2), "between 0 and n_clusters - 1 = 1"),
+        (np.full(20, -2), "or be -1 for unknown"),
+    ],
+)
+def test_bad_partial_labels(estimator, labels, message):
+    with pytest.raises(ValueError, match=message):
+        seeded(estimator).fit(GOOD, partial_labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (GOOD, "needs a square matrix at fit, got shape"),
+        (
+            GOOD @ GOOD.T + np.triu(np.ones((20, 20)), 1),
+            "symmetric matrix; entries differ by up to 1",
+        ),
+        (GOOD @ GOOD.T - 5 * np.eye(20), "smallest eigenvalue is -5"),
+        (sparse.csr_matrix(GOOD @ GOOD.T), "dense matrix"),
+    ],
+)
+def test_bad_precomputed_kernels(K, message):
+    with pytest.raises(ValueError, match=message):
+        AlternatingMarginClustering(kernel="precomputed").fit(K)
+
+
+def test_a_fit_that_cannot_fit_in_memory_is_refused_before_it_starts():
+    model = AlternatingMarginClustering(n_components=4096)
+    assert model.estimate_memory(500_000_000, 3) > 2**40
+    # Zero strides: a billion rows in 24 bytes.
+    huge = np.lib.stride_tricks.as_strided(np.arange(3.0), (2**30, 3), (0, 8), writeable=False)
+    with pytest.raises(MemoryError, match=r"needs about \d+.* GiB are available. Lower"):
+        model._check_memory(huge.shape)
+
+
+HOSTILE = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 12), st.integers(1, 3)),
+    elements=st.one_of(
+        st.sampled_from([0.0, 1.0, -1.0, 1e-310, 1e-160, 1e150, -1e150, 1e308, 5e-324]),
+        st.floats(-3, 3),
+    ),
+)
+
+
+@some
+@settings(max_examples=40)
+@given(X=HOSTILE, k=st.integers(1, 3), balance=st.sampled_from([0.0, 0.5, 1.0]))
+@pytest.mark.filterwarnings("ignore:balance=")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_hostile_rows_are_fitted_or_refused(estimator, X, k, balance):
+    """Duplicates, constants, huge and tiny numbers, one row: a model of numbers, or a ValueError."""
+    model = seeded(estimator, k)
+    inner = getattr(model, "estimator", model)
+    inner.set_params(balance=balance, n_init=2)
+    try:
+        model.fit(X)
+    except ValueError as error:
+        assert len(str(error)) > 20
+        return
+    assert np.isfinite(model.decision_function(X)).all()
+    assert np.isfinite(model.objective_)
+    assert (model.predict(X) == model.labels_).all()
+    assert model.cluster_sizes_.sum() == len(X)
