@@ -18,7 +18,7 @@ def features(X, kernel="rbf", n_components=None, gamma="median", weights=None, *
 
 
 def dense(rows):
-    return rows.tile(0, rows.shape[0])
+    return rows.tile(0, rows.shape[0]).values
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_dense_equals_csr(kernel):
     X[:, 0] += 1.0
     A = dense(features(X, kernel)[1])
     fmap, rows = features(sparse.csr_matrix(X), kernel)
-    B = np.column_stack([rows.tile_scores(0, 80, np.eye(rows.shape[1]))])
+    B = rows.tile(0, 80).scores(np.eye(rows.shape[1]))
     assert A @ A.T == pytest.approx(B @ B.T, abs=1e-9)
 
 

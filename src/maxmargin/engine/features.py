@@ -290,7 +290,7 @@ def _square_sum(rows: Rows, share):
         total = 0.0
         for i in range(start, stop, 1024):
             j = min(i + 1024, stop)
-            tile = rows.tile(i, j).astype(np.float64, copy=False)
+            tile = rows.tile(i, j).values.astype(np.float64, copy=False)
             total += float(share[i:j, 0] @ np.einsum("ij,ij->i", tile, tile))
         return total
 

@@ -69,42 +69,64 @@ class Rows:
         """Whether the rows are stored as CSR."""
         return sparse.issparse(self.data)
 
-    def tile(self, start: int, stop: int) -> np.ndarray:
-        """Return rows ``start:stop`` of Z as a dense array (dense storage only)."""
-        tile = np.ascontiguousarray(self.data[start:stop])
+    def tile(self, start: int, stop: int) -> DenseTile | CsrTile:
+        """Rows ``start:stop`` of Z, read and centred once for all products with them."""
+        if self.is_sparse:
+            return CsrTile(self, start, stop)
+        values = np.ascontiguousarray(self.data[start:stop])
         if self.offset is not None:
-            tile = tile - self.offset.astype(tile.dtype, copy=False)
+            values = values - self.offset.astype(values.dtype, copy=False)
         if self.scale != 1.0:
-            tile = tile * tile.dtype.type(self.scale)
-        return tile
+            values = values * values.dtype.type(self.scale)
+        return DenseTile(values)
 
     def take(self, indices: np.ndarray) -> Rows:
         """Return the chosen rows, in memory."""
         data = self.data[indices]
         return replace(self, data=data if sparse.issparse(data) else np.ascontiguousarray(data))
 
-    def tile_scores(self, start: int, stop: int, weights: np.ndarray) -> np.ndarray:
-        """``Z[start:stop] @ weights`` for weights of shape (r, m)."""
-        if not self.is_sparse:
-            return self.tile(start, stop) @ weights
-        data = self.data
-        out = np.empty((stop - start, weights.shape[1]), self.dtype)
-        csr_scores(data.data, data.indices, data.indptr, start, stop, weights, out)
-        if self.offset is not None:
-            out -= self.offset @ weights
-        return out * self.dtype.type(self.scale)
 
-    def tile_sum(self, start: int, stop: int, codes: np.ndarray) -> np.ndarray:
-        """``codes' Z[start:stop]`` for codes of shape (stop - start, m), as (m, r)."""
-        codes = codes.astype(self.dtype, copy=False)
-        if not self.is_sparse:
-            return codes.T @ self.tile(start, stop)
-        data = self.data
-        out = np.zeros((self.shape[1], codes.shape[1]), self.dtype)
-        csr_weighted_sum(data.data, data.indices, data.indptr, start, stop, codes, out)
-        if self.offset is not None:
-            out -= np.outer(self.offset, codes.sum(axis=0))
-        return out.T * self.dtype.type(self.scale)
+@dataclass(frozen=True)
+class DenseTile:
+    """Rows of Z in memory."""
+
+    values: np.ndarray
+
+    def scores(self, columns: np.ndarray) -> np.ndarray:
+        """``Z @ columns`` for columns of shape (r, m)."""
+        return self.values @ columns
+
+    def weighted_sum(self, codes: np.ndarray) -> np.ndarray:
+        """``codes' Z`` for codes of shape (rows, m), as (m, r)."""
+        return codes.astype(self.values.dtype, copy=False).T @ self.values
+
+
+@dataclass(frozen=True)
+class CsrTile:
+    """A range of CSR rows, centred in the products: X is never made dense."""
+
+    rows: Rows
+    start: int
+    stop: int
+
+    def scores(self, columns: np.ndarray) -> np.ndarray:
+        """``Z @ columns`` for columns of shape (r, m)."""
+        rows, data = self.rows, self.rows.data
+        out = np.empty((self.stop - self.start, columns.shape[1]), rows.dtype)
+        csr_scores(data.data, data.indices, data.indptr, self.start, self.stop, columns, out)
+        if rows.offset is not None:
+            out -= rows.offset @ columns
+        return out * rows.dtype.type(rows.scale)
+
+    def weighted_sum(self, codes: np.ndarray) -> np.ndarray:
+        """``codes' Z`` for codes of shape (rows, m), as (m, r)."""
+        rows, data = self.rows, self.rows.data
+        codes = codes.astype(rows.dtype, copy=False)
+        out = np.zeros((rows.shape[1], codes.shape[1]), rows.dtype)
+        csr_weighted_sum(data.data, data.indices, data.indptr, self.start, self.stop, codes, out)
+        if rows.offset is not None:
+            out -= np.outer(rows.offset, codes.sum(axis=0))
+        return out.T * rows.dtype.type(rows.scale)
 
 
 def _tiles(start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -159,10 +181,11 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
     def block(start, stop):
         gathered, sums = None, 0.0
         for i, j in _tiles(start, stop):
-            tile_scores = None if columns is None else rows.tile_scores(i, j, columns)
+            tile = rows.tile(i, j)
+            tile_scores = None if columns is None else tile.scores(columns)
             codes, tile_sums = rule(tile_scores, slice(i, j))
             if codes is not None:
-                part = rows.tile_sum(i, j, codes).astype(np.float64)
+                part = tile.weighted_sum(codes).astype(np.float64, copy=False)
                 gathered = part if gathered is None else gathered + part
             sums = sums + tile_sums
         return gathered, sums
@@ -198,8 +221,8 @@ def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
     def block(start, stop):
         total = np.zeros((rows.shape[1],) * 2)
         for i, j in _tiles(start, stop):
-            tile = rows.tile(i, j)
-            total += (tile * weights[i:j, None].astype(tile.dtype)).T @ tile
+            Z = rows.tile(i, j).values
+            total += (Z * weights[i:j, None].astype(Z.dtype)).T @ Z
         return total
 
     return sum(over_blocks(rows.shape[0], block, rows.n_jobs))
