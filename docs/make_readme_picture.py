@@ -25,9 +25,7 @@ def main():
     kmeans = KMeans(2, n_init=10, random_state=0).fit(X)
     margin = AlternatingMarginClustering(2, balance=0.94, random_state=0).fit(X)
     digits = load_digits()
-    pairs = [
-        compare(f"{a}-{b}", *digit_pair(digits, a, b)) for a, b in combinations(range(10), 2)
-    ]
+    pairs = [compare(f"{a}-{b}", *digit_pair(digits, a, b)) for a, b in combinations(range(10), 2)]
     errors = [[1 - pair[method]["accuracy"] for pair in pairs] for method in METHODS]
 
     figure = Figure(figsize=(12, 4.3), layout="constrained")

@@ -2,8 +2,8 @@
 From KMeans to maxmargin
 ========================
 
-The same code with another class: handwritten digits, two at a time, compared with k-means. Pairs are shown
-on which we win and one on which we lose.
+The same code with another class: handwritten digits, two at a time, compared with k-means. Four
+pairs are shown on which we win, and one on which we lose.
 """
 
 # %%
@@ -35,8 +35,8 @@ for name, theirs, ours in zip(names, *errors.values()):
 plot_comparison(*errors.values(), names)
 
 # %%
-# With more than two columns, two clusters are drawn by score: 0 is the boundary, and rows near it are the
-# doubtful ones. Here 3 and 8.
+# With more than two columns, two clusters are drawn by score: 0 is the boundary, and rows near it
+# are the doubtful ones. Here 3 and 8.
 chosen = (target == 3) | (target == 8)
 model = AlternatingMarginClustering(n_clusters=2, balance=0.94, random_state=0)
 plot_clusters(model.fit(digits[chosen]), digits[chosen])

@@ -2,8 +2,9 @@
 A few known labels decide between two good answers
 ==================================================
 
-Data can have more than one wide gap. Four groups on the corners of a rectangle can be split into left and
-right or into top and bottom; which split is meant, only the user knows. Two known labels tell.
+Data can have more than one wide gap. Four groups on the corners of a rectangle can be split into
+left and right or into top and bottom; which split is meant, only the user knows. Two known labels
+tell.
 """
 
 # %%
@@ -15,17 +16,17 @@ from sklearn.datasets import make_blobs
 from maxmargin import AlternatingMarginClustering
 from maxmargin.display import plot_clusters
 
-corners = np.array([[-3, -2], [-3, 2], [3, -2], [3, 2]])
+corners = np.array([[-2.5, -2], [-2.5, 2], [2.5, -2], [2.5, 2]])
 X, corner = make_blobs(200, centers=corners, cluster_std=0.6, random_state=0)
-free = AlternatingMarginClustering(kernel="linear", balance=0.9, random_state=0).fit(X)
+free = AlternatingMarginClustering(n_clusters=2, balance=0.9, random_state=0).fit(X)
 
 # %%
-# One row at the bottom left is known to be in cluster 0, one at the top left in cluster 1. All others are -1:
-# unknown.
+# One row at the bottom left is known to be in cluster 0, one at the top left in cluster 1. All
+# others are -1: unknown.
 known = np.full(len(X), -1)
 known[np.flatnonzero(corner == 0)[0]] = 0
 known[np.flatnonzero(corner == 1)[0]] = 1
-told = AlternatingMarginClustering(kernel="linear", balance=0.9, random_state=0)
+told = AlternatingMarginClustering(n_clusters=2, balance=0.9, random_state=0)
 told.fit(X, partial_labels=known)
 print("bottom is cluster 0:", np.mean(told.labels_[X[:, 1] < 0] == 0))
 

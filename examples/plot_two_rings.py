@@ -2,8 +2,8 @@
 Two rings that k-means cannot separate
 ======================================
 
-One ring lies around the other, so no straight line separates them, and both have the same centre. K-means
-cuts them in half. With the default kernel, the widest margin runs between the rings.
+One ring lies around the other, so no straight line separates them, and both have the same centre.
+K-means cuts them in half. With the default kernel, the widest margin runs between the rings.
 """
 
 # %%
@@ -24,8 +24,8 @@ print(f"k-means:   {clustering_error(rings, kmeans.labels_):.1%} of the rows wro
 print(f"maxmargin: {clustering_error(rings, model.labels_):.1%} of the rows wrong")
 
 # %%
-# The solid line is the boundary, the dashed lines are the margins, and circles mark the most certain
-# point of each cluster.
+# The solid line is the boundary, the dashed lines are the margins, and circles mark the most
+# certain point of each cluster.
 from maxmargin.display import plot_clusters
 
 plot_clusters(model, X)

@@ -14,7 +14,14 @@ from sklearn.svm import SVC, SVR
 
 from maxmargin import AlternatingMarginClustering, BisectingMarginClustering
 from maxmargin.alternating import Problem, Stage
-from maxmargin.engine.balance import LOSSES, balanced_split, loss_kinks, row_losses, size_floor
+from maxmargin.engine.balance import (
+    LOSSES,
+    Sizes,
+    balanced_split,
+    loss_kinks,
+    row_losses,
+    size_floor,
+)
 from maxmargin.engine.descent import descend
 from maxmargin.engine.regression import factorise, fit_piecewise, fit_squared
 from maxmargin.engine.rows import Rows
@@ -29,7 +36,7 @@ def make_stage(Z, loss, alpha, balance=0.8, gap=1e-3, epsilon=0.05):
         factorise(Rows(Z), np.ones(n)),
         np.ones(n),
         np.zeros(n, np.int8),
-        size_floor(balance, n, 2),
+        Sizes(size_floor(balance, n, 2)),
         epsilon if loss == "laplacian" else 0.0,
     )
     return Stage(problem, loss, alpha, gap)
@@ -140,7 +147,7 @@ def literal_algorithm(X, y, loss, C, sigma, floor, n_iter):
             n = len(y)
             system = np.block([[K + np.eye(n) / C, np.ones((n, 1))], [np.ones((1, n)), 0]])
             g = K @ np.linalg.solve(system, np.append(y, 0))[:n]
-        new = balanced_split(g, loss, floor=floor, epsilon=0.05).signs
+        new = balanced_split(g, loss, sizes=floor, epsilon=0.05).signs
         if (new == y).all():
             break
         y = new

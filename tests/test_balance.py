@@ -65,7 +65,7 @@ def test_split_equals_brute_force(loss, seed):
             known = rng.choice([0, 0, 0, -1, 1], n).astype(np.int8)
         epsilon = float(rng.choice([0.0, 0.05, 0.5, 0.9])) if loss == "laplacian" else 0.0
         floor = rng.random() * w.sum() / 2
-        split = balanced_split(g, loss, floor=floor, weights=w, epsilon=epsilon, known=known)
+        split = balanced_split(g, loss, sizes=floor, weights=w, epsilon=epsilon, known=known)
         if split.shortfall > 0:
             continue
         compared += 1
@@ -91,8 +91,8 @@ def test_row_losses_are_the_papers(loss):
 def test_turning_scores_round_turns_labels_round(values, loss):
     """Negated scores have the same cost: no side is favoured."""
     g = np.array(values, float)
-    there = balanced_split(g, loss, floor=1.0, epsilon=0.1)
-    back = balanced_split(-g, loss, floor=1.0, epsilon=0.1)
+    there = balanced_split(g, loss, sizes=1.0, epsilon=0.1)
+    back = balanced_split(-g, loss, sizes=1.0, epsilon=0.1)
     assert there.cost == pytest.approx(back.cost, abs=1e-9)
     assert there.shortfall == back.shortfall
 
@@ -101,15 +101,15 @@ def test_turning_scores_round_turns_labels_round(values, loss):
 def test_weight_two_equals_row_twice(loss):
     rng = np.random.default_rng(1)
     g, w = rng.normal(size=12), rng.integers(1, 4, 12)
-    weighted = balanced_split(g, loss, floor=5, weights=w.astype(float), epsilon=0.1)
-    repeated = balanced_split(np.repeat(g, w), loss, floor=5, epsilon=0.1)
+    weighted = balanced_split(g, loss, sizes=5, weights=w.astype(float), epsilon=0.1)
+    repeated = balanced_split(np.repeat(g, w), loss, sizes=5, epsilon=0.1)
     assert weighted.cost == pytest.approx(repeated.cost, abs=1e-10)
     assert weighted.bias == pytest.approx(repeated.bias, abs=1e-10)
     assert (np.repeat(weighted.signs, w) == repeated.signs).all()
 
 
 def test_ties_that_forbid_the_floor_give_the_nearest_sizes():
-    split = balanced_split(np.array([0.0, 1.0, 1.0, 1.0, 1.0]), "squared", floor=2)
+    split = balanced_split(np.array([0.0, 1.0, 1.0, 1.0, 1.0]), "squared", sizes=2)
     assert split.shortfall == 1
     assert split.signs.tolist() == [-1, 1, 1, 1, 1]
 
@@ -117,7 +117,7 @@ def test_ties_that_forbid_the_floor_give_the_nearest_sizes():
 def test_binding_floor_separates_threshold_from_bias():
     """Nine rows belong together; the floor takes some over, and only the threshold moves."""
     g = np.concatenate([np.linspace(-1.1, -0.9, 9), [3.0]])
-    split = balanced_split(g, "squared", floor=4)
+    split = balanced_split(g, "squared", sizes=4)
     assert (split.signs > 0).sum() == 4
     assert split.bias == pytest.approx((split.signs - g).mean())
     assert (np.where(g + split.bias > 0, 1, -1) != split.signs).any()

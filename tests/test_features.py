@@ -89,7 +89,7 @@ def test_dense_equals_csr(kernel):
     X = rng.normal(size=(80, 6)) * (rng.random((80, 6)) < 0.5)
     X[:, 0] += 1.0
     A = dense(features(X, kernel)[1])
-    fmap, rows = features(sparse.csr_matrix(X), kernel)
+    _, rows = features(sparse.csr_matrix(X), kernel)
     B = rows.tile(0, 80).scores(np.eye(rows.shape[1]))
     assert A @ A.T == pytest.approx(B @ B.T, abs=1e-9)
 

@@ -130,9 +130,11 @@ class BisectingMarginClustering(BaseMarginClustering):
         def split(indices, clusters):
             rows = sample.source[indices]
             w = weights_or_ones[rows]
-            # The floor of one cluster, as a balance between the two sides.
-            share = min(1.0, 2.0 * balance * total / (self.n_clusters * w.sum()))
-            return self._split(X, rows, w, sample.known[indices], share, rng, watch)
+            # What the smaller side needs, as a balance between the two.
+            share = w.sum() / total
+            side = max(even_share(share, self.n_clusters), 1.0 / self.n_clusters)
+            two_way = min(1.0, 2.0 * balance * side / share)
+            return self._split(X, rows, w, sample.known[indices], two_way, rng, watch)
 
         def capacity(indices):
             weight = sample.weights[indices].sum()
@@ -292,6 +294,21 @@ def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:
     3
     """
     return min(n_rows, int(weight / floor + 1e-9)) if floor > 0 else n_rows
+
+
+def even_share(share: float, n_clusters: int) -> float:
+    """Share of all rows in the smaller side when a leaf's clusters are dealt out evenly.
+
+    A leaf with ``share`` of the rows is expected to hold ``c = share * n_clusters`` clusters; for
+    two there is nothing to add to the floor of one cluster.
+
+    Examples
+    --------
+    >>> even_share(1.0, 10), round(even_share(1.0, 3), 3), even_share(1.0, 2)
+    (0.5, 0.333, 0.0)
+    """
+    expected = round(share * n_clusters)
+    return share * (expected // 2) / expected if expected > 2 else 0.0
 
 
 def two_groups(means: np.ndarray, seed: int) -> np.ndarray:

@@ -21,6 +21,30 @@ LOSSES = ("laplacian", "squared", "hinge")
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """What is asked of the two sides of a split.
+
+    Attributes
+    ----------
+    floor : float
+        Least weight of a cluster, and so of a side.
+    clusters : int
+        How many clusters of weight ``floor`` the two sides together must have room for.
+    side : float
+        Least weight of a side where more than two clusters are to come, so that splits do not peel
+        off one cluster after another; given up where it contradicts the rest.
+    """
+
+    floor: float = 0.0
+    clusters: int = 2
+    side: float = 0.0
+
+    def scaled(self, share: float) -> Sizes:
+        """The same for a subsample that has ``share`` of the weight."""
+        return Sizes(self.floor * share, self.clusters, self.side * share)
+
+
+@dataclass(frozen=True)
 class Split:
     """A labelling of the rows by a threshold on their scores.
 
@@ -95,8 +119,7 @@ def balanced_split(
     scores: np.ndarray,
     loss: str,
     *,
-    floor: float = 0.0,
-    clusters: int = 2,
+    sizes: Sizes | float = 0.0,
     weights: np.ndarray | None = None,
     epsilon: float = 0.0,
     known: np.ndarray | None = None,
@@ -108,10 +131,8 @@ def balanced_split(
     scores : ndarray of shape (n,)
         Scores without a bias.
     loss : {"laplacian", "squared", "hinge"}
-    floor : float
-        Least weight of either side.
-    clusters : int
-        How many clusters of weight ``floor`` the two sides together must have room for.
+    sizes : Sizes or float
+        What is asked of the sides; a number is their least weight.
     weights : ndarray of shape (n,), optional
     epsilon : float
         Half width of the insensitive zone of the Laplacian loss.
@@ -120,7 +141,7 @@ def balanced_split(
 
     Examples
     --------
-    >>> split = balanced_split(np.array([-2.0, -1.0, 0.5, 3.0]), "squared", floor=2)
+    >>> split = balanced_split(np.array([-2.0, -1.0, 0.5, 3.0]), "squared", sizes=2)
     >>> split.signs
     array([-1, -1,  1,  1], dtype=int8)
     """
@@ -130,7 +151,8 @@ def balanced_split(
     order = np.argsort(scores)
     g, w, fixed = scores[order], weights[order], known[order]
     masses = [np.where(fixed == side, w, 0.0) for side in (0, -1, 1)]
-    allowed, shortfall = _allowed_splits(g, masses, floor, clusters)
+    sizes = sizes if isinstance(sizes, Sizes) else Sizes(float(sizes))
+    allowed, shortfall = _allowed_splits(g, masses, sizes)
     search = _best_squared_split if loss == "squared" else _best_piecewise
     position, bias, cost = search(g, allowed, masses, loss_kinks(loss, epsilon))
     sorted_signs = np.where(np.arange(n) < position, -1, 1).astype(np.int8)
@@ -171,20 +193,24 @@ def _prefix(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
-def _allowed_splits(g, masses, floor, clusters) -> tuple[np.ndarray, float]:
-    """Splits between distinct scores that meet the floor, or else miss it by the least."""
+def _allowed_splits(g, masses, sizes: Sizes) -> tuple[np.ndarray, float]:
+    """Splits between distinct scores that meet the sizes, or else miss the floor by the least."""
     free, negative, positive = masses
+    floor = sizes.floor
     below = _prefix(free) + negative.sum()
     above = below[-1] - below + positive.sum()
-    missing = np.maximum(0.0, np.maximum(floor - below, floor - above))
-    if clusters > 2 and floor > 0:
+    smaller = np.minimum(below, above)
+    missing = np.maximum(0.0, floor - smaller)
+    if sizes.clusters > 2 and floor > 0:
         room = np.floor(below / floor + 1e-9) + np.floor(above / floor + 1e-9)
-        missing = np.maximum(missing, floor * np.maximum(0.0, clusters - room))
+        missing = np.maximum(missing, floor * np.maximum(0.0, sizes.clusters - room))
     # A cut inside a group of tied scores breaks the sign rule.
     missing[1:-1][g[:-1] == g[1:]] = np.inf
     least = missing.min()
     slack = 1e-9 * max(1.0, floor)
-    return missing <= least + slack, float(least) if least > slack else 0.0
+    allowed = missing <= least + slack
+    even = allowed & (smaller >= sizes.side - slack)
+    return even if even.any() else allowed, float(least) if least > slack else 0.0
 
 
 def _best_piecewise(g, allowed, masses, kinks) -> tuple[int, float, float]:

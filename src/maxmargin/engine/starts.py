@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 from sklearn.cluster import KMeans
 
-from .balance import balanced_split
+from .balance import Sizes, balanced_split
 from .features import evaluate_kernel
 
 SPECTRAL_ROWS = 2000
@@ -34,11 +34,11 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     return model.fit(X, sample_weight=weights).labels_
 
 
-def spectral_signs(X, kernel_gamma: float, weights, floor: float, rng) -> np.ndarray:
+def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.ndarray:
     """Two-way normalized cut (Shi & Malik) with the Gaussian affinity between all rows.
 
     The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two levels fit it
-    best with at least ``floor`` of the weight on either side. A row of weight w counts as w rows.
+    best within the sizes asked for. A row of weight w counts as w rows.
     """
     X = X if sparse.issparse(X) else X - X.mean(axis=0)
     K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})
@@ -51,7 +51,7 @@ def spectral_signs(X, kernel_gamma: float, weights, floor: float, rng) -> np.nda
     vector = vectors[:, 0] * root / weights
     spread = np.sqrt(np.average((vector - vector.mean()) ** 2, weights=weights))
     vector = vector / max(spread, 1e-300)
-    return balanced_split(vector, "squared", floor=floor, weights=weights).signs
+    return balanced_split(vector, "squared", sizes=sizes, weights=weights).signs
 
 
 def random_signs(n: int, rng) -> np.ndarray:

@@ -1,0 +1,103 @@
+"""What the project promises around the code: README, versions, citations, light imports."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import maxmargin
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+README = (ROOT / "README.md").read_text()
+SETUP = 'python3 -m venv .venv && .venv/bin/pip install -q -e ".[{}]" && .venv/bin/{}\n'
+OPTIONAL = {"dask", "pandas", "matplotlib", "pyarrow", "torch", "rich", "skops", "PIL", "polars"}
+
+
+def modules_after(code: str) -> set[str]:
+    """Top-level packages that a fresh interpreter has imported after running the code."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize("extra, runs", [("demo", "maxmargin demo"), ("test", "python -m pytest")])
+def test_readme_has_the_command_and_its_extra_is_real(extra, runs):
+    assert README.count(SETUP.format(extra, runs)) == 1
+    assert PYPROJECT["project"]["optional-dependencies"][extra]
+
+
+def test_readme_opens_with_three_sentences_and_a_picture():
+    title, what, picture, *_ = README.split("\n\n")
+    assert title == "# maxmargin"
+    assert len(re.findall(r"[.](?:\s|$)", what)) == 3
+    path = re.fullmatch(r"!\[.*\]\((.*)\)", picture, re.S)
+    assert path and 0 < (ROOT / path[1]).stat().st_size < 200_000
+
+
+def test_readme_example_runs(capsys):
+    example = re.search(r"```python\n(.*?)```", README, re.S)
+    assert example and len([line for line in example[1].splitlines() if line]) <= 10
+    exec(example[1], {})
+    assert capsys.readouterr().out.endswith("True\n")
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_version_is_told_once():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert maxmargin.__version__ == PYPROJECT["project"]["version"] == citation["version"]
+    assert f"## [{maxmargin.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_citation_has_the_five_papers():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0" and citation["authors"] and citation["message"]
+    papers = citation["references"]
+    assert len({paper["title"] for paper in papers}) == 5
+    for paper in papers:
+        assert {"type", "title", "authors", "year"} <= paper.keys()
+        assert paper.get("journal") or paper.get("collection-title")
+
+
+@pytest.mark.parametrize("name", sorted(set(maxmargin.__all__) - {"__version__"}))
+def test_public_names_are_documented_with_an_example(name):
+    text = getattr(maxmargin, name).__doc__
+    assert re.search(r"Examples\n\s*-{8}\n.*>>> ", text, re.S)
+    assert name in dir(maxmargin)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="has no attribute 'KMeans'"):
+        _ = maxmargin.KMeans
+
+
+@pytest.mark.parametrize("module", ["maxmargin", "maxmargin.cli"])
+def test_the_package_itself_imports_nothing_heavy(module):
+    assert not modules_after(f"import {module}") & {"numpy", "scipy", "sklearn", "numba"}
+
+
+def test_estimators_import_no_extra():
+    base = modules_after("import sklearn.cluster, sklearn.svm, numba")
+    ours = modules_after("from maxmargin import AlternatingMarginClustering")
+    assert not (ours - base) & OPTIONAL
+
+
+def test_the_classifiers_name_the_supported_versions():
+    supported = [c for c in PYPROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", c)]
+    assert PYPROJECT["project"]["requires-python"] == ">=3.11"
+    assert [c.rpartition(" ")[2] for c in supported] == ["3.11", "3.12", "3.13", "3.14"]
