@@ -80,6 +80,28 @@ def test_split_equals_brute_force(loss, seed):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_midpoints_are_the_papers_search(loss):
+    """Section III-A, literally: every midpoint as the bias, labels by sign, least cost."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        n = int(rng.integers(2, 9))
+        g, floor = np.round(rng.normal(size=n), 1), int(rng.integers(1, n // 2 + 1))
+        epsilon = 0.2 if loss == "laplacian" else 0.0
+        split = balanced_split(g, loss, sizes=floor, epsilon=epsilon, midpoints=True)
+        if split.shortfall > 0:
+            continue
+        s = np.sort(g)
+        costs = {}
+        for b in -(s[1:] + s[:-1])[s[1:] > s[:-1]] / 2:
+            y = np.where(g + b > 0, 1, -1)
+            if min((y > 0).sum(), (y < 0).sum()) >= floor:
+                costs[b] = sum(literal_loss(*v, loss, epsilon) for v in zip(y, g + b))
+        assert split.cost == pytest.approx(min(costs.values()), abs=1e-10)
+        assert split.bias == pytest.approx(split.threshold_bias)
+        assert min(abs(split.bias - b) for b in costs) < 1e-12
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_row_losses_are_the_papers(loss):
     rng = np.random.default_rng(0)
     y, f = rng.choice([-1, 1], 50), 2 * rng.normal(size=50)

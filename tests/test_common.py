@@ -304,7 +304,7 @@ def test_not_converging_is_said(digits_pair):
     model = AlternatingMarginClustering(
         loss="squared", alpha=1e-3, init="random", n_init=1, max_iter=1, random_state=0
     )
-    with pytest.warns(ConvergenceWarning, match="stopped after max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="stopped after max_iter iterations"):
         model.fit(X)
     assert model.stop_reason_ == "max_iter"
 
@@ -383,7 +383,7 @@ def test_bad_rows_are_refused_with_the_cause(estimator, case):
 @some
 def test_bad_rows_at_predict(estimator):
     model = seeded(estimator).fit(GOOD)
-    with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3"):
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
         model.predict(GOOD[:, :2])
     with pytest.raises(ValueError, match="NaN"):
         model.predict(np.full((2, 3), np.nan))
@@ -488,7 +488,7 @@ HOSTILE = hnp.arrays(
 @pytest.mark.filterwarnings("ignore:balance=")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_hostile_rows_are_fitted_or_refused(estimator, X, k, balance):
-    """Duplicates, constants, huge and tiny numbers, one row: a model of numbers, or a ValueError."""
+    """Duplicates, constants, huge and tiny numbers: a model of numbers, or a ValueError."""
     model = seeded(estimator, k)
     inner = getattr(model, "estimator", model)
     inner.set_params(balance=balance, n_init=2)

@@ -25,6 +25,8 @@ _HOMES = {
 def __getattr__(name: str):
     if name in _HOMES:
         return getattr(import_module(_HOMES[name], __name__), name)
+    if name == "metrics":
+        return import_module(".metrics", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

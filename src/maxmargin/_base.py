@@ -279,7 +279,7 @@ class BaseMarginClustering(
         needed, available = self.estimate_memory(*shape), _available_memory()
         if needed > available:
             raise MemoryError(
-                f"This fit needs about {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are "
+                f"This fit needs about {needed / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are "
                 f"available. Lower n_components, pass float32, or fit on a sample of the rows and "
                 "predict the rest."
             )
@@ -342,8 +342,8 @@ class BaseMarginClustering(
             setattr(self, name, value)
         if model.stop_reason == MAX_ITER:
             warnings.warn(
-                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before "
-                "the labels settled; raise max_iter or tol.",
+                f"{type(self).__name__} stopped after max_iter iterations before the labels "
+                "settled; raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -14,7 +14,7 @@ their own side pull the fit; losses that also punish over-confident scores set t
 ==============================================  ====================================================
 in the paper                                    here
 ==============================================  ====================================================
-(1) class balance                               ``engine.balance.size_floor``; see Notes of the class
+(1) class balance                               ``engine.balance.size_floor``
 (2) the margin problem                          ``Stage`` with ``loss="hinge"``
 (8), (9), Propositions 1 and 2, section III-D   ``engine.balance.balanced_split``
 Algorithm 1 (iterSVM)                           ``Stage.step``, ``loss="hinge"``
@@ -35,6 +35,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -108,6 +109,9 @@ class AlternatingMarginClustering(BaseMarginClustering):
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
     balance : float, default=0.7
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+    bias : {"exact", "midpoint"}, default="exact"
+        Bias of each candidate split in the label step: the best one, or the paper's middle between
+        two neighbouring scores, with which the objective may rise between steps.
     init : {"auto", "k-means", "spectral", "random"} or array-like of labels, default="auto"
         Start. "auto" tries k-means on the rows and in feature space, the normalized cut, splits of
         the leading principal components and random labels; the start that leads to the lowest
@@ -152,11 +156,11 @@ class AlternatingMarginClustering(BaseMarginClustering):
     Notes
     -----
     In the paper's symbols alpha = s^2 / (n C) for iterSVM and iterSVR and 2 s^2 / (n C) for
-    iterLS-SVM, where s is ``feature_scale_``. Its class balance (1) is ``balance = 1 - l / n``; its tables agree with
-    ``balance = 1 - 2 l / n``.
+    iterLS-SVM, where s is ``feature_scale_``. Its class balance (1) is
+    ``balance = 1 - l / n``; its tables agree with ``balance = 1 - 2 l / n``.
 
-    The paper's literal algorithm is ``init="k-means", n_init=1, anneal=False`` with a number for
-    ``alpha``; ``loss="hinge", balance=0`` is the CCCP of its Appendix.
+    The paper's literal algorithm is ``init="k-means", n_init=1, anneal=False, bias="midpoint"``
+    with a number for ``alpha``; ``loss="hinge", balance=0`` is the CCCP of its Appendix.
 
     References
     ----------
@@ -181,6 +185,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         "epsilon": [Interval(Real, 0, 1, closed="left")],
         "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "anneal": [StrOptions({"auto"}), "boolean"],
+        "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],
         "solver_tol": [Interval(Real, 0, 1, closed="neither")],
     }
@@ -199,6 +204,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         alpha="auto",
         anneal="auto",
         balance=0.7,
+        bias="exact",
         init="auto",
         n_init="auto",
         max_iter=100,
@@ -220,6 +226,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         self.alpha = alpha
         self.anneal = anneal
         self.balance = balance
+        self.bias = bias
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -317,6 +324,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             max_iter=self.max_iter,
             tol=self.tol,
             gap=self.solver_tol,
+            midpoints=self.bias == "midpoint",
             gamma=None if self.gamma == "median" or self.kernel != "rbf" else self.gamma,
             raw=not self._pairwise,
             mapped=fmap.landmarks is not None,
@@ -339,6 +347,7 @@ class Settings:
     max_iter: int
     tol: float
     gap: float
+    midpoints: bool
     gamma: float | None
     raw: bool  # the rows as given have coordinates (are not a kernel matrix)
     mapped: bool  # the features are not those coordinates
@@ -378,6 +387,7 @@ class Stage:
     loss: str
     alpha: float
     gap: float = 1e-3
+    midpoints: bool = False
 
     def init(self, signs: np.ndarray) -> State:
         """A state that has labels but no model yet."""
@@ -397,9 +407,9 @@ class Stage:
         """Best labels and bias for given coefficients: equations (8) and (9)."""
         p = self.problem
         g = scores(p.factor.rows, coef[None, :])[:, 0]
-        rows = {"weights": p.weights, "epsilon": p.epsilon, "known": p.known}
+        rows: dict[str, Any] = {"weights": p.weights, "epsilon": p.epsilon, "known": p.known}
         if p.sizes.floor > 0:
-            split = balanced_split(g, self.loss, sizes=p.sizes, **rows)
+            split = balanced_split(g, self.loss, sizes=p.sizes, midpoints=self.midpoints, **rows)
         else:
             split = sign_split(g, bias, self.loss, **rows)
         value = 0.5 * self.alpha * float(coef @ coef) + split.cost / p.weights.sum()
@@ -454,6 +464,7 @@ def _in_root_features(state: State, rows: Rows, local: Rows) -> tuple[np.ndarray
     coef = state.coef * (local.scale / rows.scale)
     if local is rows:
         return coef, state.threshold_bias
+    assert local.offset is not None
     root_offset = 0.0 if rows.offset is None else rows.offset
     centre = (local.offset - root_offset) * rows.scale
     return coef, state.threshold_bias - float(coef @ centre)
@@ -499,9 +510,9 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
 
 
 def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
-    """Best outcome over the starts, compared by objective; on a subsample first if rows are many."""
+    """Best outcome over the starts by objective; on a subsample first if rows are many."""
     n = len(problem.weights)
-    final = Stage(problem, settings.loss, alpha, settings.gap)
+    final = Stage(problem, settings.loss, alpha, settings.gap, settings.midpoints)
     if start is not None:
         return _best_start([start], shrinkage, final, settings)
     if n <= START_ROWS:
@@ -534,7 +545,15 @@ def _subsample(problem: Problem, few: np.ndarray) -> Problem:
 
 
 def _run(stage: Stage, state: State, settings: Settings) -> Outcome:
-    return descend(stage, state, max_iter=settings.max_iter, tol=settings.tol, watch=settings.watch)
+    return descend(
+        stage,
+        state,
+        max_iter=settings.max_iter,
+        tol=settings.tol,
+        watch=settings.watch,
+        # The paper's midpoints are not the best biases: the objective may rise between steps.
+        monotone=not stage.midpoints,
+    )
 
 
 def _best_start(signs, shrinkage, final: Stage, settings) -> Outcome:

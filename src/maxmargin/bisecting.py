@@ -26,8 +26,8 @@ from threadpoolctl import threadpool_limits
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import FitWatch, StrOptions
-from .engine.descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
 from .engine.balance import size_floor
+from .engine.descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
 from .engine.samples import make_sample
 
 

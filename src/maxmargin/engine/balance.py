@@ -4,9 +4,9 @@ Given scores g without a bias, find labels y in {-1, +1} and a bias b that minim
 
     sum_i w_i L(y_i, g_i + b)    with at least ``floor`` of the weight on either side.
 
-By the paper's Propositions 1 and 2 the best labels are a split of the sorted scores. The paper tries
-the midpoints between neighbours as biases; here the bias is the exact minimiser at every split, so
-that the step never raises the objective.
+By the paper's Propositions 1 and 2 the best labels are a split of the sorted scores. The paper
+tries the midpoints between neighbours as biases; here the bias is the exact minimiser at every
+split, so that the step never raises the objective.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ def balanced_split(
     weights: np.ndarray | None = None,
     epsilon: float = 0.0,
     known: np.ndarray | None = None,
+    midpoints: bool = False,
 ) -> Split:
     """Exact joint minimiser over labels and bias, in O(n log n).
 
@@ -138,6 +139,9 @@ def balanced_split(
         Half width of the insensitive zone of the Laplacian loss.
     known : ndarray of shape (n,), optional
         -1 or +1 where the label is given, 0 where it is free.
+    midpoints : bool
+        Take minus the middle between neighbouring scores as the bias of each split, as the paper
+        does, instead of the best bias.
 
     Examples
     --------
@@ -154,7 +158,8 @@ def balanced_split(
     sizes = sizes if isinstance(sizes, Sizes) else Sizes(float(sizes))
     allowed, shortfall = _allowed_splits(g, masses, sizes)
     search = _best_squared_split if loss == "squared" else _best_piecewise
-    position, bias, cost = search(g, allowed, masses, loss_kinks(loss, epsilon))
+    biases = _midpoint_biases(g) if midpoints else np.zeros(0)
+    position, bias, cost = search(g, allowed, biases, masses, loss_kinks(loss, epsilon))
     sorted_signs = np.where(np.arange(n) < position, -1, 1).astype(np.int8)
     sorted_signs = np.where(fixed == 0, sorted_signs, fixed).astype(np.int8)
     signs = np.empty(n, np.int8)
@@ -213,13 +218,19 @@ def _allowed_splits(g, masses, sizes: Sizes) -> tuple[np.ndarray, float]:
     return even if even.any() else allowed, float(least) if least > slack else 0.0
 
 
-def _best_piecewise(g, allowed, masses, kinks) -> tuple[int, float, float]:
+def _midpoint_biases(g: np.ndarray) -> np.ndarray:
+    """Minus the middle of each gap between sorted scores, and a step beyond either end."""
+    ends = np.concatenate([[g[0] - 1.0], g, [g[-1] + 1.0]])
+    return -0.5 * (ends[:-1] + ends[1:])
+
+
+def _best_piecewise(g, allowed, biases, masses, kinks) -> tuple[int, float, float]:
     counters = np.where(kinks == np.inf, g.shape[0], 0).astype(np.int64)
     sums = [_prefix(part) for m in masses for part in (m, m * g)]
-    return best_piecewise_split(g, allowed, kinks, counters, *sums)
+    return best_piecewise_split(g, allowed, biases, kinks, counters, *sums)
 
 
-def _best_squared_split(g, allowed, masses, _kinks) -> tuple[int, float, float]:
+def _best_squared_split(g, allowed, biases, masses, _kinks) -> tuple[int, float, float]:
     """At every split b = mean(y - g) and the cost is the variance of y - g, from prefix sums."""
     free, negative, positive = masses
     total = free.sum() + negative.sum() + positive.sum()
@@ -229,8 +240,12 @@ def _best_squared_split(g, allowed, masses, _kinks) -> tuple[int, float, float]:
     squares = (free * (1 - g) ** 2 + positive * (1 - g) ** 2 + negative * (1 + g) ** 2).sum()
     # (-1 - g)^2 - (1 - g)^2 = 4 g
     cost = squares + 4.0 * _prefix(free * g) - sum_t**2 / total
+    best = sum_t / total
+    if biases.size:
+        cost = cost + total * (biases - best) ** 2
+        best = biases
     position = int(np.argmin(np.where(allowed, cost, np.inf)))
-    return position, float(sum_t[position] / total), float(cost[position])
+    return position, float(best[position]), float(cost[position])
 
 
 def _threshold_bias(free: np.ndarray, below: int, bias: float) -> float:

@@ -4,10 +4,10 @@ A kernel is turned into features by landmarks L (rows of X):
 
     Z = (K(X, L) M - offset) * scale,       M = U diag(lambda)^(-1/2),   K(L, L) = U diag(lambda) U'
 
-With all rows as landmarks this is exact; with landmarks picked by pivoted Cholesky it is exact up to
-a tolerance on the trace; with random landmarks it is the Nystroem method. The linear kernel needs no
-landmarks: Z is X itself. Features are centred and have unit mean square, so that the strength of a
-regulariser means the same on any data, in any unit and for any number of rows.
+With all rows as landmarks this is exact; with landmarks picked by pivoted Cholesky it is exact up
+to a tolerance on the trace; with random landmarks it is the Nystroem method. The linear kernel
+needs no landmarks: Z is X itself. Features are centred and have unit mean square, so that the
+strength of a regulariser means the same on any data, in any unit and for any number of rows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -62,7 +63,7 @@ class FeatureMap:
 
     kernel: str | Callable
     params: dict
-    landmarks: np.ndarray | sparse.csr_matrix | None
+    landmarks: Any  # ndarray, csr_matrix or None
     projection: np.ndarray | None
     input_offset: np.ndarray | None
     offset: np.ndarray
@@ -231,7 +232,7 @@ def fit_features(
     among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(X[chosen])
     fmap = replace(fmap, projection=_projection(among, kernel, dtype))
     Z = fmap.raw_features(X, n_jobs)
-    rows, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights)
+    _, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights)
     fmap = replace(fmap, offset=centre, scale=scale)
     Z -= centre.astype(Z.dtype)
     Z *= Z.dtype.type(scale)
@@ -400,5 +401,5 @@ def check_precomputed(K) -> None:
         lowest = float(linalg.eigvalsh(K, subset_by_index=[0, 0])[0])
         raise ValueError(
             f"kernel='precomputed' is not positive semi-definite: its smallest eigenvalue is "
-            f"{lowest:.3g} (largest below {largest:.3g}). Add at least {-lowest:.3g} to its diagonal."
+            f"{lowest:.3g} (largest below {largest:.3g}). Add {-lowest:.3g} to its diagonal."
         ) from None

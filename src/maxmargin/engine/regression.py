@@ -3,7 +3,7 @@
     min over w, b of   alpha/2 |w|^2 + sum_i share_i L(y_i, w'z_i + b)
 
 with centred features and shares that add up to one. The spectrum of ``Z' diag(share) Z`` is
-computed once; it serves every alpha and every labelling, and gives the effective degrees of freedom.
+computed once; it serves every alpha and labelling, and gives the effective degrees of freedom.
 """
 
 from __future__ import annotations

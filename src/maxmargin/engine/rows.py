@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -49,7 +50,7 @@ class Rows:
     array([-2.,  2.])
     """
 
-    data: np.ndarray | sparse.csr_matrix
+    data: Any  # ndarray, memmap or csr_matrix
     offset: np.ndarray | None = None
     scale: float = 1.0
     n_jobs: int = 1
@@ -69,8 +70,8 @@ class Rows:
         """Whether the rows are stored as CSR."""
         return sparse.issparse(self.data)
 
-    def tile(self, start: int, stop: int) -> DenseTile | CsrTile:
-        """Rows ``start:stop`` of Z, read and centred once for all products with them."""
+    def tile(self, start: int, stop: int) -> Any:
+        """Rows ``start:stop`` of Z as a DenseTile or CsrTile, read once for all products."""
         if self.is_sparse:
             return CsrTile(self, start, stop)
         values = np.ascontiguousarray(self.data[start:stop])

@@ -77,10 +77,11 @@ def _cost(m, b, at, kinks, free, free_g, negative, negative_g, positive, positiv
 
 @njit(cache=True, nogil=True)
 def best_piecewise_split(
-    g, allowed, kinks, at, free, free_g, negative, negative_g, positive, positive_g
+    g, allowed, biases, kinks, at, free, free_g, negative, negative_g, positive, positive_g
 ):
     """Best (split, bias, cost) over the allowed splits of sorted scores ``g``.
 
+    ``biases`` holds one falling bias per split to use as it is; empty, the best one is searched.
     ``kinks`` are (low, high) of label -1 and (low, high) of label +1; ``at`` is scratch that holds,
     per kink, how many rows lie past it and must come in as 0 (n for an infinite upper kink). The
     remaining arrays are prefix sums (length n + 1) of the weights, and of weight times score, of
@@ -90,9 +91,13 @@ def best_piecewise_split(
     b = _next_kink(g, kinks, at)
     _pass_kink(g, kinks, at, b)
     best_m, best_b, best_cost = -1, 0.0, np.inf
+    given = biases.shape[0] > 0
     for m in range(n + 1):
+        if given:
+            b = biases[m]
+            _pass_kink(g, kinks, at, b)
         slope = _slope(m, at, free, negative, positive)
-        while slope > 0.0:
+        while slope > 0.0 and not given:
             b = _next_kink(g, kinks, at)
             _pass_kink(g, kinks, at, b)
             slope = _slope(m, at, free, negative, positive)
@@ -102,7 +107,7 @@ def best_piecewise_split(
         if cost < best_cost:
             best_m, best_cost, best_b = m, cost, b
             # A flat stretch of minimisers: its middle does not depend on the direction of the walk.
-            if slope == 0.0:
+            if slope == 0.0 and not given:
                 left = _next_kink(g, kinks, at)
                 if np.isfinite(left):
                     best_b = 0.5 * (b + left)
