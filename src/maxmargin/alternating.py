@@ -24,7 +24,7 @@ section III-C (iterLS-SVM)                      ``Stage.step``, ``loss="squared"
 SVM / SVR training (step 2)                     ``engine.regression.fit_piecewise``
 LS-SVM training (step 2)                        ``engine.regression.fit_squared``
 section III-B, "a sparse classification model"  ``AlternatingMarginClustering.to_svm``
-section IV-C, recursive splits                  ``bisecting.grow_tree``
+section IV-C, recursive splits                  ``engine.tree.grow_tree``
 Appendix (CCCP)                                 ``loss="hinge", balance=0``
 ==============================================  ====================================================
 """
@@ -43,14 +43,6 @@ from sklearn.svm import SVC
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
-from .bisecting import (
-    cluster_order,
-    clusters_that_fit,
-    even_share,
-    grow_tree,
-    two_groups,
-    worst_reason,
-)
 from .engine.balance import (
     LOSSES,
     Sizes,
@@ -61,7 +53,7 @@ from .engine.balance import (
     size_floor,
 )
 from .engine.descent import Outcome, descend
-from .engine.features import centred_rows, median_distance
+from .engine.features import centred_rows
 from .engine.regression import (
     Factor,
     PiecewiseFit,
@@ -72,7 +64,15 @@ from .engine.regression import (
     shrinkage_for,
 )
 from .engine.rows import Rows, scores, weighted_sum
-from .engine.starts import SPECTRAL_ROWS, integer_seed, kmeans_labels, random_signs, spectral_signs
+from .engine.starts import integer_seed, two_way_starts
+from .engine.tree import (
+    cluster_order,
+    clusters_that_fit,
+    even_share,
+    grow_tree,
+    two_groups,
+    worst_reason,
+)
 
 TARGET_DOF = 20.0
 ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
@@ -516,10 +516,10 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     if start is not None:
         return _best_start([start], shrinkage, final, settings)
     if n <= START_ROWS:
-        return _best_start(_starts(problem, X, settings), shrinkage, final, settings)
+        return _best_start(starts_of(problem, X, settings), shrinkage, final, settings)
     few = np.sort(settings.rng.choice(n, START_ROWS, replace=False))
     small = _subsample(problem, few)
-    signs = _starts(small, None if X is None else X[few], settings)
+    signs = starts_of(small, None if X is None else X[few], settings)
     rough = replace(settings, loss="squared") if settings.anneal else settings
     trial = replace(final, problem=small, loss=rough.loss)
     best = _best_start(signs, shrinkage, trial, rough)
@@ -541,6 +541,21 @@ def _subsample(problem: Problem, few: np.ndarray) -> Problem:
         weights=weights,
         known=problem.known[few],
         sizes=problem.sizes.scaled(weights.sum() / problem.weights.sum()),
+    )
+
+
+def starts_of(problem: Problem, X, settings: Settings) -> list[np.ndarray]:
+    """Initial labels of the requested kind."""
+    return two_way_starts(
+        settings.init,
+        problem.factor,
+        X if settings.mapped else None,
+        weights=problem.weights,
+        known=problem.known,
+        sizes=problem.sizes,
+        n_init=settings.n_init,
+        gamma=settings.gamma,
+        rng=settings.rng,
     )
 
 
@@ -590,81 +605,6 @@ def _annealed(final: Stage, signs, settings) -> Outcome:
         stage = replace(final, alpha=2.0 * shrinkage_for(lam, dof))
         signs = _run(stage, stage.init(signs), settings).state.signs
     return _run(final, final.init(signs), settings)
-
-
-def _starts(problem: Problem, X, settings: Settings) -> list[np.ndarray]:
-    """Initial labels of the requested kind, known rows put right, no two alike."""
-    rng, n_init, weights = settings.rng, settings.n_init, problem.weights
-    features = problem.factor.rows.data
-    points = features if X is None else X
-    if settings.init == "random":
-        signs = [random_signs(len(weights), rng) for _ in range(n_init)]
-    elif settings.init == "spectral":
-        signs = [_spectral(problem, points, settings)]
-    elif settings.init == "k-means":
-        signs = [_two(kmeans_labels(points, 2, weights, rng, n_init=1)) for _ in range(n_init)]
-    else:
-        signs = [_two(kmeans_labels(points, 2, weights, rng, n_init))]
-        if settings.raw and settings.mapped:
-            signs.append(_two(kmeans_labels(features, 2, weights, rng, n_init)))
-        signs.append(_spectral(problem, points, settings))
-        signs += _principal(problem, n_init)
-        signs += [random_signs(len(weights), rng) for _ in range(n_init)]
-    return _distinct([_respecting(problem.known, s, weights) for s in signs])
-
-
-def _two(labels: np.ndarray) -> np.ndarray:
-    return np.where(labels == labels[0], -1, 1).astype(np.int8)
-
-
-def _respecting(known: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The labelling turned to agree with most known rows, which are then put right."""
-    if (weights * known * signs).sum() < 0:
-        signs = -signs
-    return np.where(known == 0, signs, known).astype(np.int8)
-
-
-def _spectral(problem: Problem, points, settings: Settings) -> np.ndarray:
-    """Normalized cut on at most ``SPECTRAL_ROWS`` rows, carried to the others by a ridge fit."""
-    factor, n = problem.factor, len(problem.weights)
-    few = np.arange(n)
-    if n > SPECTRAL_ROWS:
-        few = np.sort(settings.rng.choice(n, SPECTRAL_ROWS, replace=False))
-    weights = problem.weights[few]
-    gamma = settings.gamma or 1.0 / median_distance(points[few], settings.rng)
-    sizes = problem.sizes.scaled(weights.sum() / problem.weights.sum())
-    signs = spectral_signs(points[few], gamma, weights, sizes, settings.rng)
-    if len(few) == n:
-        return signs
-    targets = np.zeros(n)
-    targets[few] = weights * signs / weights.sum()
-    right_side = weighted_sum(factor.rows, targets[:, None])[0]
-    coef = factor.ridge(right_side, shrinkage_for(factor.eigenvalues, TARGET_DOF))
-    return np.where(scores(factor.rows, coef[None, :])[:, 0] > 0, 1, -1).astype(np.int8)
-
-
-def _principal(problem: Problem, count: int) -> list[np.ndarray]:
-    """Balanced splits of the leading principal components, which solve the relaxed problem.
-
-    Without the +-1 of the labels, the squared loss is least along the leading eigenvectors; rings,
-    for one, are found by their radius there and by no k-means.
-    """
-    factor = problem.factor
-    axes = factor.eigenvectors[:, ::-1][:, :count]
-    lengths = np.sqrt(np.maximum(factor.eigenvalues[::-1][:count], 1e-12))
-    components = scores(factor.rows, (axes / lengths).T)
-    return [
-        balanced_split(c, "squared", sizes=problem.sizes, weights=problem.weights).signs
-        for c in components.T
-    ]
-
-
-def _distinct(candidates: list[np.ndarray]) -> list[np.ndarray]:
-    """Labellings that differ by more than a swap of the two names."""
-    kept: dict[bytes, np.ndarray] = {}
-    for signs in candidates:
-        kept.setdefault((signs * signs[0]).astype(np.int8).tobytes(), signs)
-    return list(kept.values())
 
 
 def _sides(rows: Rows, labels: np.ndarray, indices: np.ndarray, rng) -> np.ndarray:
