@@ -9,15 +9,23 @@ if TYPE_CHECKING:
     from ._compat import TimeLimit
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
+    from .least_squares import LeastSquaresMarginClustering
 
 __version__ = "0.1.0"
 
-__all__ = ["AlternatingMarginClustering", "BisectingMarginClustering", "TimeLimit", "__version__"]
+__all__ = [
+    "AlternatingMarginClustering",
+    "BisectingMarginClustering",
+    "LeastSquaresMarginClustering",
+    "TimeLimit",
+    "__version__",
+]
 
 # Loaded on first use: `maxmargin --help` must not wait for scikit-learn and numba.
 _HOMES = {
     "AlternatingMarginClustering": ".alternating",
     "BisectingMarginClustering": ".bisecting",
+    "LeastSquaresMarginClustering": ".least_squares",
     "TimeLimit": "._compat",
 }
 

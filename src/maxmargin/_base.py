@@ -311,21 +311,28 @@ class BaseMarginClustering(
             fmap = replace(fmap, scale=1.0)
         self.feature_map_ = fmap
         self.coef_, self.intercept_ = model.coef, model.intercept
-        # The mapped training rows have the bits that mapping X again would give.
-        mapped = rows if sample.is_whole and fmap.landmarks is not None else None
-        self._publish_labels(model, self._split_scores(X, n_jobs, mapped), weights, known, sample)
+        split_scores = self._training_scores(X, rows, sample, n_jobs)
+        self._publish_labels(model, split_scores, weights, known, sample)
+
+    def _training_scores(self, X, rows: Rows, sample: Sample, n_jobs: int) -> np.ndarray:
+        """What the predict path gives for the rows of the fit.
+
+        Mapped training rows have the bits that mapping X again would give.
+        """
+        reusable = sample.is_whole and self.feature_map_.landmarks is not None
+        return self._split_scores(X, n_jobs, rows if reusable else None)
 
     def _publish_labels(self, model, split_scores, weights, known, sample) -> None:
         """Set what follows from the split scores of the predict path; clusters by falling size."""
         self._n_features_out = self.n_clusters
         margins = cluster_scores(split_scores, model.paths)
         self._paths = model.paths
+        order = np.arange(len(model.paths))
         if known is None:
-            order = _falling_sizes(
-                margins.argmax(axis=1)[sample.source], sample.weights, len(model.paths)
-            )
-            self._paths, margins = model.paths[order], margins[:, order]
-        self._positive_last()
+            found = margins.argmax(axis=1)[sample.source]
+            order = _falling_sizes(found, sample.weights, len(order))
+        self._renumber(order)
+        margins = margins[:, order]
         self.labels_ = margins.argmax(axis=1).astype(np.int32)
         if known is not None:
             self.labels_[known >= 0] = known[known >= 0]
@@ -348,9 +355,15 @@ class BaseMarginClustering(
                 stacklevel=4,
             )
 
-    def _positive_last(self) -> None:
-        """For two clusters a positive split score means cluster 1, as in scikit-learn."""
-        if hasattr(self, "coef_") and self._paths.shape == (2, 1) and self._paths[0, 0] > 0:
+    def _renumber(self, order: np.ndarray) -> None:
+        """Put the clusters in this order; two clusters of one split so that positive means 1."""
+        k, n_splits = self._paths.shape
+        if k == n_splits:
+            # One score per cluster: its coefficients move along with its number.
+            self.coef_, self.intercept_ = self.coef_[order], self.intercept_[order]
+            return
+        self._paths = self._paths[order]
+        if hasattr(self, "coef_") and k == 2 and self._paths[0, 0] > 0:
             self._paths = -self._paths
             self.coef_, self.intercept_ = -self.coef_, -self.intercept_
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 
-from .rows import Rows, over_blocks, sweep
+from .rows import TILE, Rows, over_blocks, sweep
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
 _USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
@@ -51,10 +51,12 @@ class FeatureMap:
         Rows the kernel is evaluated against; None for the linear kernel on its own columns. For a
         precomputed kernel, the column numbers.
     projection : ndarray or None
-        M above.
+        M above; None for the kernel values themselves, neither centred nor scaled.
     input_offset : ndarray or None
         Subtracted from raw rows before a shift-invariant kernel: distances far from the origin
         would lose their digits.
+    axes : ndarray or None
+        Principal axes that raw rows are projected on first.
     offset, scale : ndarray, float
         Centre and scale of the features.
     dtype : numpy dtype
@@ -69,6 +71,7 @@ class FeatureMap:
     offset: np.ndarray
     scale: float
     dtype: np.dtype
+    axes: np.ndarray | None = None
 
     @property
     def rank(self) -> int:
@@ -76,34 +79,42 @@ class FeatureMap:
         return self.offset.shape[0]
 
     def rows(self, X, n_jobs: int = 1) -> Rows:
-        """Map raw rows. The linear kernel reads X where it lies; other kernels store Z."""
+        """Rows of Z, mapped tile by tile as they are read: nothing is stored."""
         if self.landmarks is None:
             return Rows(X, self.offset, self.scale, n_jobs)
-        Z = self.raw_features(X, n_jobs)
-        Z -= self.offset.astype(Z.dtype)
-        Z *= Z.dtype.type(self.scale)
-        return Rows(Z, n_jobs=n_jobs)
+        return Rows(X, n_jobs=n_jobs, features=self)
 
-    def raw_features(self, X, n_jobs: int = 1) -> np.ndarray:
-        """``K(X, L) M`` before centring."""
-        assert self.projection is not None
-        Z = np.empty((X.shape[0], self.projection.shape[1]), self.dtype)
-        projection = self.projection.astype(self.dtype)
+    def stored_rows(self, X, n_jobs: int = 1) -> Rows:
+        """The same rows of Z, bit for bit, mapped once and kept."""
+        Z = np.empty((X.shape[0], self.rank), self.dtype)
 
         def block(start, stop):
-            # Blocks of 1024 rows: the result must not depend on how many rows come at once.
-            for i in range(start, stop, 1024):
-                j = min(i + 1024, stop)
-                Z[i:j] = self.kernel_values(X[i:j]).astype(self.dtype, copy=False) @ projection
+            for i in range(start, stop, TILE):
+                Z[i : min(i + TILE, stop)] = self.values(X[i : min(i + TILE, stop)])
 
         over_blocks(X.shape[0], block, n_jobs)
+        return Rows(Z, n_jobs=n_jobs)
+
+    def values(self, X) -> np.ndarray:
+        """Z of a tile of raw rows."""
+        K = self.kernel_values(X)
+        if self.projection is None:
+            return K
+        Z = K.astype(self.dtype, copy=False) @ self.projection.astype(self.dtype, copy=False)
+        Z -= self.offset.astype(self.dtype, copy=False)
+        Z *= self.dtype.type(self.scale)
         return Z
+
+    def points(self, X):
+        """Raw rows as the kernel sees them: shifted and projected."""
+        shifted = _shifted(X, self.input_offset)
+        return shifted if self.axes is None else shifted @ self.axes
 
     def kernel_values(self, X) -> np.ndarray:
         """Kernel between raw rows and the landmarks."""
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.landmarks])
-        X = _shifted(X, self.input_offset).astype(self.dtype, copy=False)
+        X = self.points(X).astype(self.dtype, copy=False)
         landmarks = self.landmarks.astype(self.dtype, copy=False)
         return evaluate_kernel(X, landmarks, self.kernel, self.params)
 
@@ -230,13 +241,13 @@ def fit_features(
     landmarks = chosen if kernel == "precomputed" else _shifted(X[chosen], offset)
     fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
     among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(X[chosen])
-    fmap = replace(fmap, projection=_projection(among, kernel, dtype))
-    Z = fmap.raw_features(X, n_jobs)
+    projection = kernel_basis(among, kernel, dtype)
+    fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
+    Z = fmap.stored_rows(X, n_jobs).data
     _, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights)
-    fmap = replace(fmap, offset=centre, scale=scale)
     Z -= centre.astype(Z.dtype)
     Z *= Z.dtype.type(scale)
-    return fmap, Rows(Z, n_jobs=n_jobs)
+    return replace(fmap, offset=centre, scale=scale), Rows(Z, n_jobs=n_jobs)
 
 
 def feature_rank(n: int, d: int, kernel, n_components) -> int:
@@ -289,8 +300,8 @@ def centred_rows(rows: Rows, weights) -> tuple[Rows, np.ndarray, float]:
 def _square_sum(rows: Rows, share):
     def block(start, stop):
         total = 0.0
-        for i in range(start, stop, 1024):
-            j = min(i + 1024, stop)
+        for i in range(start, stop, TILE):
+            j = min(i + TILE, stop)
             tile = rows.tile(i, j).values.astype(np.float64, copy=False)
             total += float(share[i:j, 0] @ np.einsum("ij,ij->i", tile, tile))
         return total
@@ -356,7 +367,7 @@ def _kernel_diagonal(X, kernel, params) -> np.ndarray:
     return np.array([evaluate_kernel(X[[i]], X[[i]], kernel, params)[0, 0] for i in range(n)])
 
 
-def _projection(K, kernel, dtype) -> np.ndarray:
+def kernel_basis(K, kernel, dtype) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
     lam, U = linalg.eigh(0.5 * (K + K.T))

@@ -41,6 +41,8 @@ class Rows:
         Multiplies every row.
     n_jobs : int
         Threads over blocks of tiles.
+    features : callable or None
+        Maps a tile of the data to rows of Z when it is read (then offset and scale are not used).
 
     Examples
     --------
@@ -54,24 +56,29 @@ class Rows:
     offset: np.ndarray | None = None
     scale: float = 1.0
     n_jobs: int = 1
+    features: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of features."""
+        if self.features is not None:
+            return self.data.shape[0], self.features.rank
         return self.data.shape
 
     @property
     def dtype(self) -> np.dtype:
         """Floating type in which tiles are multiplied."""
-        return self.data.dtype
+        return self.data.dtype if self.features is None else self.features.dtype
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows are stored as CSR."""
-        return sparse.issparse(self.data)
+        """Whether the products run over CSR rows."""
+        return self.features is None and sparse.issparse(self.data)
 
     def tile(self, start: int, stop: int) -> Any:
         """Rows ``start:stop`` of Z as a DenseTile or CsrTile, read once for all products."""
+        if self.features is not None:
+            return DenseTile(self.features.values(self.data[start:stop]))
         if self.is_sparse:
             return CsrTile(self, start, stop)
         values = np.ascontiguousarray(self.data[start:stop])

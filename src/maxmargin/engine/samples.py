@@ -30,10 +30,8 @@ class Sample:
         Whether all weights are whole numbers, so that sizes are counts.
     source : ndarray of shape (m,)
         For each row here, a row of the user's that it stands for.
-    n_given : int
-        Number of rows the user gave.
-    merged : bool
-        Whether the rows were merged and sorted.
+    inverse : ndarray of shape (n_given,)
+        For each row the user gave, its row here, or -1 if its weight is zero.
     """
 
     X: np.ndarray | sparse.csr_matrix
@@ -41,13 +39,17 @@ class Sample:
     known: np.ndarray
     whole: bool
     source: np.ndarray
-    n_given: int
-    merged: bool = False
+    inverse: np.ndarray
+
+    @property
+    def n_given(self) -> int:
+        """Number of rows the user gave."""
+        return len(self.inverse)
 
     @property
     def is_whole(self) -> bool:
         """Whether these are the user's rows as they came."""
-        return not self.merged and len(self.source) == self.n_given
+        return len(self.source) == self.n_given and bool((np.diff(self.source) == 1).all())
 
 
 def row_fingerprints(X) -> np.ndarray:
@@ -83,8 +85,10 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     if (weights == 0).any():
         source = np.flatnonzero(weights)
         X, weights, known = X[source], weights[source], known[source]
+    inverse = np.full(n, -1)
     if not merge or X.shape[0] > MERGE_ROWS:
-        return Sample(X, weights, known, whole, source, n)
+        inverse[source] = np.arange(len(source))
+        return Sample(X, weights, known, whole, source, inverse)
     marks = row_fingerprints(X)
     order = np.lexsort((known, marks[:, 1], marks[:, 0]))
     marks, sorted_known = marks[order], known[order]
@@ -93,7 +97,8 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     starts = np.flatnonzero(new)
     merged = np.add.reduceat(weights[order], starts)
     first = order[starts]
-    return Sample(X[first], merged, known[first], whole, source[first], n, merged=True)
+    inverse[source[order]] = np.cumsum(new) - 1
+    return Sample(X[first], merged, known[first], whole, source[first], inverse)
 
 
 def count_distinct(X, at_least: int) -> int:

@@ -1,0 +1,188 @@
+"""The matrix R of regularised least squares: fitted values of all rows from labels of all rows.
+
+    R = K (K + ridge I)^-1 = I - ridge (K + ridge I)^-1
+
+by Cholesky, in place, with no eigendecomposition. Rows of weight w count as w equal rows: with
+V = diag(sqrt(w)), R is formed for V K V. Centring projects out q = sqrt(w) / |sqrt(w)|, which is a
+bias without a penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from .features import FeatureMap
+from .rows import TILE, over_blocks
+
+FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
+FLOAT64_ROWS = 1000  # up to this many rows float64 costs nothing worth saving
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """R of weighted rows, and what turns labels into a model for new rows.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n)
+        ``V R V``: within-cluster sums of it are what the search maximises.
+    weights : ndarray of shape (n,)
+    ridge : float
+    scale : float
+        Mean diagonal of the kernel, by which it was divided.
+    row_means : ndarray of shape (n,) or None
+        Weighted mean of each kernel column (divided by ``scale``), None if not centred.
+    """
+
+    matrix: np.ndarray
+    weights: np.ndarray
+    ridge: float
+    scale: float
+    row_means: np.ndarray | None
+
+    @property
+    def centred(self) -> bool:
+        """Whether the model has a bias without a penalty."""
+        return self.row_means is not None
+
+    def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
+        indicators = labels[None, :] == np.arange(k)[:, None]
+        return indicators.astype(self.matrix.dtype) @ self.matrix
+
+    def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of the rows: the regression on the labels, its bias included."""
+        return (caches / self.weights).T + self.biases(labels, caches.shape[0])
+
+    def biases(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """Share of each cluster where the model has a bias, else 0."""
+        if not self.centred:
+            return np.zeros(k)
+        return np.bincount(labels, self.weights, minlength=k) / self.weights.sum()
+
+    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (k, n) on kernel values and intercepts (k,) of the model for new rows.
+
+        ``(K + ridge I)^-1 y = (y - R y) / ridge``: no further factorisation.
+        """
+        k, roots = caches.shape[0], np.sqrt(self.weights)
+        indicators = (labels[None, :] == np.arange(k)[:, None]) * roots
+        dual = (indicators - caches / roots) / self.ridge
+        if self.row_means is None:
+            return dual * roots / self.scale, np.zeros(k)
+        q = roots / np.linalg.norm(roots)
+        dual -= np.outer(dual @ q, q)
+        weighted = dual * roots
+        return weighted / self.scale, self.biases(labels, k) - weighted @ self.row_means
+
+    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of each row by the model fitted on all others, in closed form."""
+        k, w = caches.shape[0], self.weights
+        indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
+        influence = np.diag(self.matrix).astype(np.float64) / w
+        fitted = caches / w
+        if self.centred:
+            influence = influence + w / w.sum()
+            fitted = fitted + self.biases(labels, k)[:, None]
+        return ((fitted - influence * indicators) / np.maximum(1.0 - influence, 1e-9)).T
+
+
+def make_similarity(fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1):
+    """R of the rows of X, which are also the landmarks of ``fmap``.
+
+    Parameters
+    ----------
+    fmap : FeatureMap
+        Kernel map without a projection.
+    X : ndarray or csr_matrix of shape (n, d)
+    weights : ndarray of shape (n,)
+    ridge : float
+    center : bool
+    """
+    K, scale = kernel_matrix(fmap, X, weights, factor_dtype(len(weights), ridge), n_jobs)
+    return similarity_of(K, scale, weights, ridge, center)
+
+
+def factor_dtype(n: int, ridge: float) -> type:
+    """Type in which the kernel is factored: few rows, or a small ridge, can and must have more."""
+    return np.float32 if n > FLOAT64_ROWS and ridge >= FLOAT32_RIDGE else np.float64
+
+
+def kernel_matrix(fmap: FeatureMap, X, weights, dtype, n_jobs=1) -> tuple[np.ndarray, float]:
+    """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by."""
+    n = X.shape[0]
+    K = np.empty((n, n), dtype)
+
+    def block(start, stop):
+        for i in range(start, stop, TILE):
+            K[i : min(i + TILE, stop)] = fmap.kernel_values(X[i : min(i + TILE, stop)])
+
+    over_blocks(n, block, n_jobs)
+    scale = float(np.average(np.diag(K).astype(np.float64), weights=weights))
+    if scale <= 0:
+        raise ValueError("The kernel is zero on all rows; choose another kernel or gamma.")
+    K /= dtype(scale)
+    return K, scale
+
+
+def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bool) -> Similarity:
+    """R from the kernel matrix, which is overwritten."""
+    n, dtype = len(weights), K.dtype.type
+    roots = np.sqrt(weights)
+    if not (weights == 1.0).all():
+        K *= roots.astype(K.dtype)[:, None]
+        K *= roots.astype(K.dtype)[None, :]
+    row_means = None
+    if center:
+        q = roots / np.linalg.norm(roots)
+        column = K @ q.astype(K.dtype)
+        row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
+        _project_out(K, q, column.astype(np.float64))
+    K[np.arange(n), np.arange(n)] += dtype(ridge)
+    _invert_in_place(K)
+    K *= dtype(-ridge)
+    K[np.arange(n), np.arange(n)] += dtype(1.0)
+    if not (weights == 1.0).all():
+        K *= roots.astype(K.dtype)[:, None]
+        K *= roots.astype(K.dtype)[None, :]
+    stored = K.astype(np.float32, copy=False) if n > FLOAT64_ROWS else K
+    return Similarity(stored, weights, float(ridge), scale, row_means)
+
+
+def _project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
+    """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
+    rest = (column - 0.5 * (q @ column) * q).astype(K.dtype)
+    q = q.astype(K.dtype)
+    for i in range(0, len(q), TILE):
+        block = slice(i, i + TILE)
+        K[block] -= np.outer(q[block], rest)
+        K[block] -= np.outer(rest[block], q)
+
+
+def _invert_in_place(A: np.ndarray) -> None:
+    """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
+    potrf, potri = lapack.get_lapack_funcs(("potrf", "potri"), (A,))
+    # The transpose is Fortran-ordered, so LAPACK works on A itself.
+    factor, failed = potrf(A.T, lower=1, overwrite_a=1, clean=0)
+    if failed == 0:
+        factor, failed = potri(factor, lower=1, overwrite_c=1)
+    if failed != 0:
+        raise ValueError(
+            "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
+        )
+    if not np.shares_memory(factor, A):
+        A[:] = factor.T
+    _mirror_upper(A)
+
+
+def _mirror_upper(A: np.ndarray, size: int = 256) -> None:
+    """Copy the upper triangle of A into the lower one, block by block."""
+    n = len(A)
+    for i in range(0, n, size):
+        for j in range(0, i, size):
+            A[i : i + size, j : j + size] = A[j : j + size, i : i + size].T
+        corner = A[i : i + size, i : i + size]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T

@@ -1,0 +1,742 @@
+r"""Least-squares margin clustering: a search over labels with constant-time tests and shaking.
+
+Pahikkala, Airola, Gieseke & Kramer, "On Unsupervised Training of Multi-Class RLS Classifiers",
+Journal of Computer Science and Technology, 2014. Labels c in {1..k}^n, one regularised
+least-squares classifier per cluster:
+
+.. math::
+    \min_{c, f_1..f_k}\; \sum_h \Big( \sum_i (p_h(c_i) - f_h(x_i))^2 + \lambda |f_h|^2 \Big),
+    \qquad p_h(c) = \pm 1
+
+For given labels the classifiers are known in closed form, and with 0/1 indicators y_h
+
+.. math::
+    Q(c) = nk + (4 - k)\, 1'R1 - 4 \sum_h y_h' R y_h, \qquad R = K (K + \lambda I)^{-1}
+
+so the method maximises the within-cluster sums of R. By default K is centred, which gives the
+classifiers a bias: without it all rows in one cluster are the best labelling.
+
+=====================================  =========================================================
+in the paper                           here
+=====================================  =========================================================
+(5), (16) G and R                      ``engine.similarity.similarity_of`` (no eigendecomposition)
+(7), (13), Lemma 1 (constant n)        ``paper_objective``
+(9) prediction                         ``Similarity.coefficients``, ``decision_function``
+Lemma 2, (17) constant-time test       ``kernels.flips``: gain 2 (T_dj - T_aj + R_jj)
+Lemma 3, update of the caches          ``kernels.flips._move``
+Algorithm 1, stochastic                ``search="stochastic"``, ``kernels.flips.stochastic_round``
+Algorithm 2, steepest                  ``search="steepest"``, ``kernels.flips.steepest_steps``
+Algorithm 3, (14), shaking             ``search="shaking"``, ``kernels.flips.shake_round``
+balancing constraint b_c               ``balance = 1 - b_c``
+section 5, known labels                ``partial_labels``, ``partial_start``
+=====================================  =========================================================
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._compat import Interval, StrOptions
+from .engine.balance import row_losses, size_floor
+from .engine.descent import CONVERGED
+from .engine.features import FeatureMap, kernel_basis, kernel_params, median_distance
+from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
+from .kernels.flips import claim, make_scratch, shake_round, steepest_steps, stochastic_round
+
+SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
+GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
+AUTO_WIDTH = 0.5  # sigma in median distances, kernel exp(-|x - x'|^2 / (2 sigma^2))
+AUTO_STARTS = 10
+SIZE_DOUBT = 0.1  # share of rows in doubt from which on the user is told
+MAX_DESCENT_ROUNDS = 200
+
+
+class LeastSquaresMarginClustering(BaseMarginClustering):
+    """Clusters whose one-against-all least-squares classifiers fit best.
+
+    The default assumes clusters of SIMILAR SIZE: shaking pulls all of them towards ``n / k`` rows.
+    Give ``cluster_sizes`` where that is wrong; a warning is issued where leave-one-out predictions
+    contradict the sizes.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+    search : {"shaking", "steepest", "stochastic"}, default="shaking"
+        The paper's Algorithms 3, 2 and 1. The last two are there for comparison: they get stuck.
+    kernel : str or callable, default="rbf"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
+    gamma : "auto", "median", float or None, default="auto"
+        Width of the kernel. "auto": exp(-d^2 / (2 sigma^2)) with sigma half the median distance;
+        "median": 1 / median squared distance.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    ridge : float, default=1.0
+        lambda above, for a kernel with unit mean diagonal. Values near 1 are good for any n.
+    center : bool, default=True
+        Whether the classifiers have a bias (the kernel is centred); False is the paper's kernel.
+    cluster_sizes : None, "adaptive" or array-like of shape (n_clusters,), default=None
+        Sizes that shaking pulls the clusters to: equal, taken from leave-one-out predictions, or
+        given as row counts or proportions.
+    n_init : int or "auto", default="auto"
+        Random starts; they share R and cost little. "auto" is 10.
+    n_kicks : int or "auto", default="auto"
+        Attempts to improve the best labels by re-dealing two clusters. "auto" is twice the number
+        of clusters from 3 clusters on.
+    partial_start : {"supervised", "grow"}, default="supervised"
+        With ``partial_labels``: start from the classifiers of the labelled rows, or let clusters
+        grow from them.
+    max_exact : int, default=4000
+        Most rows to fit on (memory is 4 max_exact^2 bytes); more are subsampled, and the model
+        labels the rest.
+    n_components : int or None, default=None
+        Rank of a low-rank kernel (Nystroem); loses quality, because good settings have a high
+        effective rank.
+    pca : int or None, default=None
+        Reduce dense rows to this many principal components first.
+    balance : float, default=0.1
+        Every cluster keeps at least ``balance * n / n_clusters`` rows.
+    max_iter : int, default=200
+        Most rounds of "stochastic" and "steepest".
+    warm_start : bool, default=False
+        Start from the labels that the previous fit predicts, and shake them gently.
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int or None, default=None
+        Threads over starts and blocks of rows.
+
+    Attributes
+    ----------
+    labels_, cluster_sizes_, exemplar_indices_
+        As everywhere.
+    coef_, intercept_ : ndarray of shape (n_clusters, n_fitted) and (n_clusters,)
+        The classifiers in terms of kernel values to the rows fitted on.
+    leave_one_out_ : float
+        Share of the rows fitted on that the classifiers trained without them label alike.
+    leave_one_out_margins_ : ndarray of shape (n_fitted,)
+        Lead of each row's own cluster in that prediction.
+    fitted_indices_ : ndarray
+        Rows the classifiers were fitted on.
+    objective_ : float
+        The paper's Q.
+    history_ : list of float
+        Q after each round of the best start.
+
+    References
+    ----------
+    T. Pahikkala, A. Airola, F. Gieseke, O. Kramer. On Unsupervised Training of Multi-Class
+    Regularized Least-Squares Classification. Journal of Computer Science and Technology 29, 2014.
+
+    Examples
+    --------
+    >>> from maxmargin import LeastSquaresMarginClustering
+    >>> from maxmargin.metrics import adjusted_rand_score
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LeastSquaresMarginClustering(3, random_state=0).fit(X)
+    >>> adjusted_rand_score(y, model.labels_) > 0.85
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **{k: v for k, v in SHARED_CONSTRAINTS.items() if k != "tol"},
+        "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
+        "search": [StrOptions({"shaking", "steepest", "stochastic"})],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "center": ["boolean"],
+        "cluster_sizes": [None, StrOptions({"adaptive"}), "array-like"],
+        "n_kicks": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "partial_start": [StrOptions({"supervised", "grow"})],
+        "max_exact": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "pca": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        search="shaking",
+        kernel="rbf",
+        gamma="auto",
+        degree=3,
+        coef0=1,
+        ridge=1.0,
+        center=True,
+        cluster_sizes=None,
+        n_init="auto",
+        n_kicks="auto",
+        partial_start="supervised",
+        max_exact=4000,
+        n_components=None,
+        pca=None,
+        balance=0.1,
+        max_iter=MAX_DESCENT_ROUNDS,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.search = search
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.ridge = ridge
+        self.center = center
+        self.cluster_sizes = cluster_sizes
+        self.n_init = n_init
+        self.n_kicks = n_kicks
+        self.partial_start = partial_start
+        self.max_exact = max_exact
+        self.n_components = n_components
+        self.pca = pca
+        self.balance = balance
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself."""
+        m = min(n_samples, self.max_exact)
+        itemsize = 4 if self.ridge >= 0.25 else 12
+        return int(itemsize * m**2 + 8 * m * n_features + 64 * n_samples)
+
+    def _mergeable(self) -> bool:
+        return True
+
+    def _margin_losses(self, margins):
+        return row_losses(np.ones(len(margins)), 2.0 * margins - 1.0, "squared")
+
+    # -- the fit ----------------------------------------------------------------------------------
+
+    def _fit_features(self, sample, rng, n_jobs):
+        chosen = self._subset(sample, rng)
+        self._fitted_rows = chosen
+        X = sample.X[chosen] if len(chosen) < sample.X.shape[0] else sample.X
+        fmap = self._kernel_map(X, sample.weights[chosen], rng)
+        return fmap, fmap.rows(sample.X, n_jobs)
+
+    def _subset(self, sample, rng) -> np.ndarray:
+        """Rows to fit on: all, or all with known labels and a random choice of the others."""
+        n = len(sample.weights)
+        if n <= self.max_exact:
+            return np.arange(n)
+        if self._pairwise:
+            raise ValueError(
+                f"kernel='precomputed' with {n} rows needs max_exact >= {n} "
+                f"({4 * n**2 / 2**30:.1f} GiB), got max_exact={self.max_exact}."
+            )
+        known = rng.permutation(np.flatnonzero(sample.known >= 0))[: self.max_exact]
+        others = np.setdiff1d(np.arange(n), known)
+        more = rng.choice(others, self.max_exact - len(known), replace=False)
+        return np.sort(np.concatenate([known, more]))
+
+    def _kernel_map(self, X, weights, rng) -> FeatureMap:
+        offset = axes = None
+        if not sparse.issparse(X) and (self.pca is not None or self.kernel in ("rbf", "laplacian")):
+            offset = np.average(X, axis=0, weights=weights)
+        if self.pca is not None:
+            axes = principal_axes(X, offset, weights, self.pca)
+        dtype = np.dtype(factor_dtype(len(weights), self.ridge))
+        plain = FeatureMap(self.kernel, {}, None, None, offset, np.zeros(0), 1.0, dtype, axes)
+        points = np.arange(X.shape[0]) if self._pairwise else plain.points(X)
+        params = {} if self._pairwise else self._resolved_params(points, rng)
+        fmap = replace(plain, params=params, landmarks=points, offset=np.zeros(X.shape[0]))
+        if self.n_components is None or self.n_components >= X.shape[0]:
+            return fmap
+        few = np.sort(rng.choice(X.shape[0], self.n_components, replace=False))
+        fmap = replace(fmap, landmarks=points[few])
+        projection = kernel_basis(fmap.kernel_values(X[few]), self.kernel, dtype)
+        return replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
+
+    def _resolved_params(self, points, rng) -> dict:
+        gamma = self.gamma
+        if gamma == "auto":
+            squared = self.kernel != "laplacian"
+            distance = median_distance(points, rng, squared=squared)
+            gamma = 0.5 / (AUTO_WIDTH**2 * distance) if squared else 1.0 / (AUTO_WIDTH * distance)
+        return kernel_params(points, self.kernel, gamma, self.degree, self.coef0, rng)
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        chosen = self._fitted_rows
+        X = sample.X[chosen] if len(chosen) < len(sample.weights) else sample.X
+        weights, known = sample.weights[chosen], sample.known[chosen]
+        similarity, basis = self._similarity(fmap, X, weights, rows.n_jobs)
+        problem = self._problem(similarity, known, sample)
+        starts = self._starts(problem, None if warm is None else warm[sample.source[chosen]], rng)
+        found = search_labels(problem, starts, self._settings(rng, watch, rows.n_jobs))
+        labels, caches, prices = settle(problem, found.labels)
+        coef, intercept = similarity.coefficients(caches, labels)
+        scores = similarity.fitted(caches, labels) + prices
+        self._fitted_scores = scores
+        loo = similarity.leave_one_out(caches, labels) + prices
+        self._warn_about_sizes(problem, similarity.leave_one_out(caches, labels), labels)
+        return Model(
+            coef=coef if basis is None else coef @ basis,
+            intercept=intercept + prices,
+            paths=np.eye(self.n_clusters),
+            objective=found.history[-1],
+            history=found.history,
+            n_iter=len(found.history),
+            stop_reason=watch.reason or found.stop_reason,
+            extras={
+                "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=weights)),
+                "leave_one_out_margins_": lead_of(loo, labels),
+                "fitted_indices_": sample.source[chosen],
+            },
+        )
+
+    def _similarity(self, fmap, X, weights, n_jobs) -> tuple[Similarity, np.ndarray | None]:
+        """R, and for a low-rank kernel the features that coefficients are folded into."""
+        if fmap.projection is None:
+            return make_similarity(fmap, X, weights, self.ridge, self.center, n_jobs), None
+        basis = fmap.stored_rows(X, n_jobs).data
+        K = basis @ basis.T
+        scale = float(np.average(np.diag(K), weights=weights))
+        K /= K.dtype.type(scale)
+        return similarity_of(K, scale, weights, self.ridge, self.center), basis
+
+    def _problem(self, similarity, known, sample) -> LabelProblem:
+        weights = similarity.weights
+        total, k = weights.sum(), self.n_clusters
+        floor = size_floor(self.balance, total, k, sample.whole)
+        targets = self._targets(total, sample.weights.sum(), known, weights)
+        if (targets < floor - 1e-9).any():
+            floor = float(targets.min())
+        return LabelProblem(similarity, k, targets, floor, known.astype(np.int32))
+
+    def _targets(self, total, n, known, weights) -> np.ndarray:
+        k, given = self.n_clusters, self.cluster_sizes
+        if given is None or isinstance(given, str):
+            counts = np.bincount(known[known >= 0], weights[known >= 0], minlength=k)
+            # With a handful of labels per cluster their proportions mean something.
+            enough = counts.min() >= 1 and counts.sum() >= 5 * k
+            return total * (counts / counts.sum() if enough else np.full(k, 1.0 / k))
+        sizes = np.asarray(given, np.float64)
+        if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
+            raise ValueError(
+                f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
+            )
+        if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
+            raise ValueError(
+                f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
+                f"1; they add up to {sizes.sum():g}."
+            )
+        return total * sizes / sizes.sum()
+
+    def _starts(self, problem, warm, rng) -> list[tuple[np.ndarray, int]]:
+        """Initial labels, and the first round of shaking for each."""
+        if warm is not None:
+            return [(keep_known(warm.astype(np.int32), problem.known), GENTLE)]
+        if (problem.known >= 0).any():
+            start = grown_labels if self.partial_start == "grow" else supervised_labels
+            return [(start(problem), GENTLE)]
+        n_init = AUTO_STARTS if self.n_init == "auto" else self.n_init
+        return [(random_labels(problem, rng), 0) for _ in range(n_init)]
+
+    def _settings(self, rng, watch, n_jobs) -> SearchSettings:
+        kicks = self.n_kicks
+        if kicks == "auto":
+            kicks = 2 * self.n_clusters if self.n_clusters >= 3 else 0
+        return SearchSettings(
+            search=self.search,
+            n_kicks=kicks if self.search == "shaking" else 0,
+            max_iter=self.max_iter,
+            adaptive=isinstance(self.cluster_sizes, str),
+            rng=rng,
+            watch=watch,
+            n_jobs=n_jobs,
+            parallel=watch.context is None,
+        )
+
+    def _warn_about_sizes(self, problem, loo, labels) -> None:
+        """Say so where leave-one-out predictions contradict the sizes that were forced."""
+        if self.search != "shaking" or self.cluster_sizes is not None or problem.k == 1:
+            return
+        weights = problem.similarity.weights
+        share = np.bincount(loo.argmax(axis=1), weights, minlength=problem.k) / weights.sum()
+        forced = np.bincount(labels, weights, minlength=problem.k) / weights.sum()
+        moved = 0.5 * np.abs(share - forced).sum()
+        if moved > SIZE_DOUBT:
+            warnings.warn(
+                f"Leave-one-out predictions would move {moved:.0%} of the rows to other clusters "
+                "to make them less equal in size. If equal sizes are not what you expect, set "
+                "cluster_sizes='adaptive' or give the sizes.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _training_scores(self, X, rows, sample, n_jobs) -> np.ndarray:
+        """Scores from the caches, and from the predict path where they leave a doubt."""
+        fitted = np.full(len(sample.weights), -1)
+        fitted[self._fitted_rows] = np.arange(len(self._fitted_rows))
+        place = np.where(sample.inverse >= 0, fitted[sample.inverse], -1)
+        scores = self._fitted_scores[place]
+        del self._fitted_scores, self._fitted_rows
+        lead = np.sort(scores, axis=1)
+        doubt = place < 0
+        if self.n_clusters > 1:
+            doubt |= lead[:, -1] - lead[:, -2] < 1e-3
+        doubtful = np.flatnonzero(doubt)
+        if len(doubtful):
+            scores[doubtful] = self._split_scores(X[doubtful], n_jobs)
+        return scores
+
+
+@dataclass(frozen=True)
+class LabelProblem:
+    """What the search over labels works on.
+
+    Attributes
+    ----------
+    similarity : Similarity
+    k : int
+    targets : ndarray of shape (k,)
+        Weights the clusters are pulled to.
+    floor : float
+        Least weight of a cluster.
+    known : ndarray of shape (n,), int32
+        Known label of each row, -1 where free.
+    """
+
+    similarity: Similarity
+    k: int
+    targets: np.ndarray
+    floor: float
+    known: np.ndarray
+
+    def value(self, labels: np.ndarray, caches: np.ndarray) -> float:
+        """J = sum_h y_h' R y_h."""
+        return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
+
+    def paper_value(self, value: float) -> float:
+        """Q from J; a centred R has 1'R1 = 0."""
+        n, k = self.similarity.weights.sum(), self.k
+        whole = 0.0 if self.similarity.centred else float(self.similarity.matrix.sum(dtype=float))
+        return float(n * k + (4 - k) * whole - 4 * value)
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How to search."""
+
+    search: str
+    n_kicks: int
+    max_iter: int
+    adaptive: bool
+    rng: np.random.Generator
+    watch: Callable[[float], str | None]
+    n_jobs: int
+    parallel: bool  # callbacks are told of iterations one after the other
+
+
+@dataclass(frozen=True)
+class Found:
+    """Labels a search ended with, their J, and Q after each round."""
+
+    labels: np.ndarray
+    value: float
+    history: list[float]
+    stop_reason: str = CONVERGED
+
+
+def paper_objective(K: np.ndarray, labels: np.ndarray, ridge: float, n_clusters: int) -> float:
+    """Q(c) of equations (7) and (13), written out: slow, for checking.
+
+    Examples
+    --------
+    >>> round(paper_objective(np.eye(2), np.array([0, 1]), ridge=1.0, n_clusters=2), 6)
+    2.0
+    """
+    G = np.linalg.inv(K + ridge * np.eye(len(K)))
+    total = 0.0
+    for h in range(n_clusters):
+        y = np.where(labels == h, 1.0, -1.0)
+        residual = y - K @ G @ y
+        total += residual @ residual + ridge * y @ G @ K @ G @ y
+    return float(total)
+
+
+# -- searches ---------------------------------------------------------------------------------------
+
+
+def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Found:
+    """Best labels over all starts, then kicks and adapted sizes."""
+
+    def run(start):
+        return _search_from(problem, *start, settings)
+
+    if settings.n_jobs > 1 and len(starts) > 1 and settings.parallel:
+        with ThreadPoolExecutor(settings.n_jobs) as pool:
+            outcomes = list(pool.map(run, starts))
+    else:
+        outcomes = [run(start) for start in starts]
+    best = max(outcomes, key=lambda found: found.value)
+    for _ in range(settings.n_kicks):
+        best = _kicked(problem, best, settings)
+    if settings.adaptive:
+        best = _adapted(problem, best, settings)
+    return best
+
+
+def _search_from(problem, labels, first_round, settings: SearchSettings) -> Found:
+    arrays = _Arrays(problem, labels.copy())
+    if settings.search == "shaking":
+        return _shake(problem, arrays, first_round, settings.watch)
+    history = []
+    reason: str | None = "max_iter"
+    for _ in range(settings.max_iter):
+        moves = arrays.descend(settings.search)
+        history.append(problem.paper_value(arrays.value()))
+        reason = settings.watch(history[-1]) or (CONVERGED if moves == 0 else None)
+        if reason is not None:
+            break
+    return Found(arrays.labels, arrays.value(), history, reason or "max_iter")
+
+
+def _shake(problem, arrays, first_round, watch) -> Found:
+    """Algorithm 3: claims that grow smaller, then empty clusters are filled again."""
+    history = []
+    for i in range(first_round, SHAKES):
+        claimed = arrays.shake(0.5**i)
+        history.append(problem.paper_value(arrays.value()))
+        if watch(history[-1]) is not None or claimed == 0:
+            break
+    arrays.fill_small_clusters()
+    history.append(problem.paper_value(arrays.value()))
+    return Found(arrays.labels, arrays.value(), history)
+
+
+def _kicked(problem, best: Found, settings: SearchSettings) -> Found:
+    """Re-deal the rows of two clusters, shake gently, keep the result if it is better."""
+    rng = settings.rng
+    a, b = rng.choice(problem.k, 2, replace=False)
+    labels = best.labels.copy()
+    rows = np.flatnonzero(((labels == a) | (labels == b)) & (problem.known < 0))
+    labels[rows] = np.where(rng.random(len(rows)) < 0.5, a, b)
+    found = _shake(problem, _Arrays(problem, labels), GENTLE, settings.watch)
+    if found.value <= best.value:
+        return best
+    return Found(found.labels, found.value, best.history + found.history)
+
+
+def _adapted(problem, best: Found, settings: SearchSettings, rounds: int = 5) -> Found:
+    """Pull the sizes to those of leave-one-out predictions, shake gently, repeat."""
+    similarity = problem.similarity
+    history = best.history
+    for _ in range(rounds):
+        loo = similarity.leave_one_out(similarity.caches(best.labels, problem.k), best.labels)
+        sizes = np.bincount(loo.argmax(axis=1), similarity.weights, minlength=problem.k)
+        targets = np.maximum(sizes, problem.floor)
+        targets *= similarity.weights.sum() / targets.sum()
+        if np.abs(targets - problem.targets).sum() < 0.01 * targets.sum():
+            break
+        problem = replace(problem, targets=targets)
+        best = _shake(problem, _Arrays(problem, best.labels.copy()), GENTLE, settings.watch)
+        history = history + best.history
+    return Found(best.labels, best.value, history)
+
+
+class _Arrays:
+    """Labels, caches and sizes of one search, changed in place by the compiled functions."""
+
+    def __init__(self, problem: LabelProblem, labels: np.ndarray):
+        similarity = problem.similarity
+        self.problem = problem
+        self.labels = labels
+        self.caches = similarity.caches(labels, problem.k)
+        self.fixed = problem.known >= 0
+        assigned = labels >= 0
+        self.sizes = np.bincount(
+            labels[assigned], similarity.weights[assigned], minlength=problem.k
+        ).astype(np.float64)
+        self.scratch = make_scratch(len(labels), similarity.matrix.dtype)
+        self.shared = (
+            similarity.matrix, self.caches, labels, self.sizes, similarity.weights, self.fixed,
+            problem.floor,
+        )  # fmt: skip
+
+    def value(self) -> float:
+        return self.problem.value(self.labels, self.caches)
+
+    def shake(self, amplitude: float) -> int:
+        return shake_round(*self.shared, self.problem.targets, amplitude, self.scratch)
+
+    def descend(self, search: str) -> int:
+        if search == "stochastic":
+            return stochastic_round(*self.shared, np.arange(len(self.labels)))
+        return steepest_steps(*self.shared, self.scratch, 1e-9, len(self.labels))
+
+    def fill_small_clusters(self) -> None:
+        """A cluster below the floor (or empty) claims its target again."""
+        least = max(self.problem.floor, 1.0) - 1e-9
+        for _ in range(self.problem.k):
+            small = np.flatnonzero(self.sizes < least)
+            if len(small) == 0:
+                return
+            for d in small:
+                amount = self.problem.targets[d] - self.sizes[d]
+                claim(*self.shared, d, max(amount, 1.0), self.scratch)
+
+
+def random_labels(problem: LabelProblem, rng) -> np.ndarray:
+    """Rows dealt out at random in proportion to the targets."""
+    n = len(problem.known)
+    bounds = np.cumsum(problem.targets) / problem.targets.sum()
+    places = (np.arange(n) + 0.5) / n
+    return np.searchsorted(bounds[:-1], places[rng.permutation(n)]).astype(np.int32)
+
+
+def keep_known(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Labels with the known ones put right."""
+    return np.where(known >= 0, known, labels).astype(np.int32)
+
+
+def supervised_labels(problem: LabelProblem) -> np.ndarray:
+    """Labels by the classifiers of the labelled rows alone.
+
+    R restricted to labelled rows is the smoother of those rows; its columns spread their labels.
+    """
+    return keep_known(_spread(problem).argmax(axis=0), problem.known)
+
+
+def grown_labels(problem: LabelProblem) -> np.ndarray:
+    """Clusters grow from the labelled rows, a few rows at a time, until all rows are taken."""
+    arrays = _Arrays(problem, problem.known.copy())
+    steps = 50
+    for step in range(1, steps + 1):
+        for d in range(problem.k):
+            amount = problem.targets[d] * step / steps - arrays.sizes[d]
+            _claim_free(arrays, d, amount)
+    return keep_known(
+        np.where(arrays.labels >= 0, arrays.labels, arrays.caches.argmax(axis=0)), problem.known
+    )
+
+
+def _claim_free(arrays: _Arrays, d: int, amount: float) -> None:
+    """Claim among rows that have no cluster yet."""
+    before = arrays.fixed.copy()
+    arrays.fixed[:] = arrays.labels >= 0
+    claim(*arrays.shared, d, amount, arrays.scratch)
+    arrays.fixed[:] = before
+
+
+def _spread(problem: LabelProblem) -> np.ndarray:
+    """Scores (k, n) of least-squares classifiers fitted to the labelled rows only.
+
+    With S = R on labelled rows, labels spread as R_{.L} S^-1 Y: harmonic in R.
+    """
+    matrix, known = problem.similarity.matrix, problem.known
+    rows = np.flatnonzero(known >= 0)
+    Y = (known[rows][:, None] == np.arange(problem.k)).astype(np.float64)
+    Y -= Y.mean(axis=0)
+    S = matrix[np.ix_(rows, rows)].astype(np.float64)
+    weights = np.linalg.solve(S + 1e-2 * np.trace(S) / len(rows) * np.eye(len(rows)), Y)
+    return weights.T @ matrix[rows]
+
+
+# -- from labels to a model -------------------------------------------------------------------------
+
+
+def settle(problem: LabelProblem, labels: np.ndarray, rounds: int = 20):
+    """Labels, caches and prices such that the model's predictions are the labels.
+
+    The sizes that the search forces enter as prices on the clusters. Where no prices reproduce the
+    labels, the predictions become the labels, and so on until they agree.
+    """
+    similarity = problem.similarity
+    for _ in range(rounds):
+        caches = similarity.caches(labels, problem.k)
+        scores = similarity.fitted(caches, labels)
+        prices = cluster_prices(scores, labels)
+        new = keep_known((scores + prices).argmax(axis=1), problem.known)
+        sizes = np.bincount(new, similarity.weights, minlength=problem.k)
+        if (new == labels).all() or (sizes < max(problem.floor, 1e-12)).any():
+            break
+        labels = new
+    return labels, caches, prices
+
+
+def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Numbers b_h with which ``argmax_h scores + b`` gives the labels, near the middle of all such.
+
+    b_a - b_d must be at least the largest lead of d over a among the rows of a; such differences
+    have a solution unless they add up to something positive around a cycle. A few rows that make
+    them do so are given up.
+
+    Examples
+    --------
+    >>> scores = np.array([[1.0, 0.0], [0.4, 0.6], [0.0, 1.0]])
+    >>> b = cluster_prices(scores, np.array([0, 0, 1]))
+    >>> (scores + b).argmax(axis=1)
+    array([0, 0, 1])
+    """
+    k = scores.shape[1]
+    own = scores[np.arange(len(labels)), labels]
+    leads = scores - own[:, None]
+    for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
+        needed = np.full((k, k), -np.inf)
+        for a in np.unique(labels):
+            needed[a] = np.quantile(leads[labels == a], share, axis=0, method="lower")
+        np.fill_diagonal(needed, 0.0)
+        if needed.max() <= 0:
+            return np.zeros(k)
+        longest = _longest_paths(needed)
+        if (np.diag(longest) <= 1e-12).all():
+            return _middle(longest)
+    return np.zeros(k)
+
+
+def _longest_paths(lengths: np.ndarray) -> np.ndarray:
+    """Longest path between all pairs (Floyd & Warshall)."""
+    longest = lengths.copy()
+    for via in range(len(longest)):
+        longest = np.maximum(longest, longest[:, via, None] + longest[None, via, :])
+    return longest
+
+
+def _middle(longest: np.ndarray) -> np.ndarray:
+    """Mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over the references r."""
+    usable = np.isfinite(longest).all(axis=0) & np.isfinite(longest).all(axis=1)
+    bound = np.where(np.isfinite(longest), longest, 0.0)
+    solutions = [s for r in np.flatnonzero(usable) for s in (bound[:, r], -bound[r])]
+    if not solutions:
+        return np.zeros(len(longest))
+    prices = np.mean([s - s.mean() for s in solutions], axis=0)
+    return prices - prices.mean()
+
+
+def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Own score minus the best other one, row by row.
+
+    Examples
+    --------
+    >>> lead_of(np.array([[0.75, 0.25], [0.5, 0.25]]), np.array([0, 1]))
+    array([ 0.5 , -0.25])
+    """
+    own = scores[np.arange(len(labels)), labels]
+    others = scores.copy()
+    others[np.arange(len(labels)), labels] = -np.inf
+    return own - others.max(axis=1) if scores.shape[1] > 1 else own
+
+
+def principal_axes(X, offset, weights, count: int) -> np.ndarray:
+    """Leading principal axes (d, count) of weighted dense rows."""
+    if sparse.issparse(X):
+        raise ValueError(
+            "pca needs dense rows; use kernel='cosine' or TruncatedSVD on sparse ones."
+        )
+    centred = (np.asarray(X, np.float64) - offset) * np.sqrt(weights / weights.sum())[:, None]
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+    return axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
