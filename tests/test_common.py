@@ -23,7 +23,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import AlternatingMarginClustering, BisectingMarginClustering, TimeLimit
+from maxmargin import (
+    AlternatingMarginClustering,
+    BisectingMarginClustering,
+    LeastSquaresMarginClustering,
+    TimeLimit,
+)
 from maxmargin._compat import HAS_CALLBACKS
 from maxmargin.persistence import load_model, save_model
 
@@ -34,10 +39,14 @@ ESTIMATORS = [
     for kernel in ("linear", "rbf")
     for loss in ("laplacian", "squared", "hinge")
 ] + [
-    BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel))
+    make(kernel)
     for kernel in ("linear", "rbf")
+    for make in (
+        lambda kernel: BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel)),
+        lambda kernel: LeastSquaresMarginClustering(kernel=kernel),
+    )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], ESTIMATORS[-1]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], ESTIMATORS[-2], ESTIMATORS[-1]]
 
 
 def name(estimator):
@@ -66,6 +75,8 @@ def hurried(estimator, **params):
     """A copy with one start and few features: for tests that need many rows, not good clusters."""
     model = seeded(estimator, **params)
     inner = getattr(model, "estimator", model)
+    if isinstance(inner, LeastSquaresMarginClustering):
+        return model.set_params(n_init=2, max_exact=1500)
     inner.set_params(alpha=0.01, init="random", n_init=1, n_components=8, solver_tol=0.05)
     return model
 
@@ -120,11 +131,11 @@ def test_row_order_does_not_matter(estimator, digits_pair):
     X = digits_pair[0]
     order = np.random.default_rng(0).permutation(len(X))
     a, b = seeded(estimator).fit(X), seeded(estimator).fit(X[order])
-    if isinstance(estimator, AlternatingMarginClustering):
+    if isinstance(estimator, BisectingMarginClustering):
+        assert np.mean(a.labels_[order] == b.labels_) > 0.99
+    else:
         assert (a.labels_[order] == b.labels_).all()
         assert (a.coef_ == b.coef_).all()
-    else:
-        assert np.mean(a.labels_[order] == b.labels_) > 0.99
 
 
 @every
@@ -486,6 +497,7 @@ HOSTILE = hnp.arrays(
 @settings(max_examples=40)
 @given(X=HOSTILE, k=st.integers(1, 3), balance=st.sampled_from([0.0, 0.5, 1.0]))
 @pytest.mark.filterwarnings("ignore:balance=")
+@pytest.mark.filterwarnings("ignore:Leave-one-out predictions")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_hostile_rows_are_fitted_or_refused(estimator, X, k, balance):
     """Duplicates, constants, huge and tiny numbers: a model of numbers, or a ValueError."""
@@ -499,5 +511,7 @@ def test_hostile_rows_are_fitted_or_refused(estimator, X, k, balance):
         return
     assert np.isfinite(model.decision_function(X)).all()
     assert np.isfinite(model.objective_)
-    assert (model.predict(X) == model.labels_).all()
+    scores = np.sort(model.decision_function(X), axis=1)
+    clear = scores[:, -1] - scores[:, -2] > 1e-9 if k > 1 else np.ones(len(X), bool)
+    assert (model.predict(X) == model.labels_)[clear].all()
     assert model.cluster_sizes_.sum() == len(X)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
     from .least_squares import LeastSquaresMarginClustering
+    from .selection import select_parameters
 
 __version__ = "0.1.0"
 
@@ -19,6 +20,7 @@ __all__ = [
     "LeastSquaresMarginClustering",
     "TimeLimit",
     "__version__",
+    "select_parameters",
 ]
 
 # Loaded on first use: `maxmargin --help` must not wait for scikit-learn and numba.
@@ -27,6 +29,7 @@ _HOMES = {
     "BisectingMarginClustering": ".bisecting",
     "LeastSquaresMarginClustering": ".least_squares",
     "TimeLimit": "._compat",
+    "select_parameters": ".selection",
 }
 
 

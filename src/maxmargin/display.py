@@ -193,6 +193,49 @@ def plot_comparison(
     return ax
 
 
+def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
+    """Draw the label-free score of every kernel width and ridge, the best one marked.
+
+    Parameters
+    ----------
+    choice : ParameterChoice
+        From :func:`maxmargin.select_parameters`.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from maxmargin.display import plot_parameter_choice
+    >>> rows = [{"gamma": g, "ridge": r, "score": g * r} for g in (0.1, 0.2) for r in (1, 2)]
+    >>> choice = SimpleNamespace(table=rows, best={"gamma": 0.2, "ridge": 2})
+    >>> plot_parameter_choice(choice).get_xlabel()
+    'ridge'
+    """
+    ax = _axes(ax)
+    gammas = sorted({row["gamma"] for row in choice.table})
+    ridges = sorted({row["ridge"] for row in choice.table})
+    scores = np.full((len(gammas), len(ridges)), np.nan)
+    for row in choice.table:
+        scores[gammas.index(row["gamma"]), ridges.index(row["ridge"])] = row["score"]
+    image = ax.imshow(scores, origin="lower", cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for (i, j), value in np.ndenumerate(scores):
+        shade = "white" if value > 0.6 else INK
+        ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=9, color=shade)
+    best = (ridges.index(choice.best["ridge"]), gammas.index(choice.best["gamma"]))
+    ax.plot(*best, "s", ms=26, mfc="none", mec=COLOURS[1], mew=2)
+    ax.set_xticks(range(len(ridges)), [f"{r:g}" for r in ridges])
+    ax.set_yticks(range(len(gammas)), [f"{g:.3g}" for g in gammas])
+    _name_axes(ax, "ridge", "gamma")
+    ax.figure.colorbar(image, ax=ax, label="stability x leave-one-out accuracy")
+    return ax
+
+
 def _root(values: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(values, 0))
 

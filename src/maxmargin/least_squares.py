@@ -55,7 +55,9 @@ SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
 AUTO_WIDTH = 0.5  # sigma in median distances, kernel exp(-|x - x'|^2 / (2 sigma^2))
 AUTO_STARTS = 10
-SIZE_DOUBT = 0.1  # share of rows in doubt from which on the user is told
+SIZE_DOUBT = 0.04  # gain in leave-one-out R2 from which on the user is told about sizes
+SIZE_CHECK_ROWS = 400
+COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 MAX_DESCENT_ROUNDS = 200
 
 
@@ -88,11 +90,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     n_init : int or "auto", default="auto"
         Random starts; they share R and cost little. "auto" is 10.
     n_kicks : int or "auto", default="auto"
-        Attempts to improve the best labels by re-dealing two clusters. "auto" is twice the number
-        of clusters from 3 clusters on.
-    partial_start : {"supervised", "grow"}, default="supervised"
-        With ``partial_labels``: start from the classifiers of the labelled rows, or let clusters
-        grow from them.
+        Attempts to improve the best labels by re-dealing two clusters. "auto" is half the number of
+        clusters.
+    partial_start : {"auto", "supervised", "grow"}, default="auto"
+        With ``partial_labels``: start from the classifiers of the labelled rows, let clusters grow
+        from them, or try both and keep the better objective.
     max_exact : int, default=4000
         Most rows to fit on (memory is 4 max_exact^2 bytes); more are subsampled, and the model
         labels the rest.
@@ -153,7 +155,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "center": ["boolean"],
         "cluster_sizes": [None, StrOptions({"adaptive"}), "array-like"],
         "n_kicks": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "partial_start": [StrOptions({"supervised", "grow"})],
+        "partial_start": [StrOptions({"auto", "supervised", "grow"})],
         "max_exact": [Interval(Integral, 2, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "pca": [Interval(Integral, 1, None, closed="left"), None],
@@ -173,7 +175,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         cluster_sizes=None,
         n_init="auto",
         n_kicks="auto",
-        partial_start="supervised",
+        partial_start="auto",
         max_exact=4000,
         n_components=None,
         pca=None,
@@ -244,7 +246,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     def _kernel_map(self, X, weights, rng) -> FeatureMap:
         offset = axes = None
-        if not sparse.issparse(X) and (self.pca is not None or self.kernel in ("rbf", "laplacian")):
+        shift = self.kernel in ("rbf", "laplacian") or (self.kernel == "linear" and self.center)
+        if not sparse.issparse(X) and (self.pca is not None or shift):
             offset = np.average(X, axis=0, weights=weights)
         if self.pca is not None:
             axes = principal_axes(X, offset, weights, self.pca)
@@ -274,14 +277,22 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         weights, known = sample.weights[chosen], sample.known[chosen]
         similarity, basis = self._similarity(fmap, X, weights, rows.n_jobs)
         problem = self._problem(similarity, known, sample)
-        starts = self._starts(problem, None if warm is None else warm[sample.source[chosen]], rng)
-        found = search_labels(problem, starts, self._settings(rng, watch, rows.n_jobs))
+        settings = self._settings(rng, watch, rows.n_jobs)
+        if warm is not None:
+            starts = [(keep_known(warm[sample.source[chosen]], known), GENTLE)]
+        elif (known >= 0).any():
+            starts = [(labels, GENTLE) for labels in self._from_known(problem, fmap, X)]
+            settings = replace(settings, n_kicks=0)  # a kick can swap the names of two clusters
+        else:
+            starts = self._starts(problem, rng)
+        found = search_labels(problem, starts, settings)
         labels, caches, prices = settle(problem, found.labels)
         coef, intercept = similarity.coefficients(caches, labels)
         scores = similarity.fitted(caches, labels) + prices
         self._fitted_scores = scores
         loo = similarity.leave_one_out(caches, labels) + prices
-        self._warn_about_sizes(problem, similarity.leave_one_out(caches, labels), labels)
+        if warm is None and not (known >= 0).any():
+            self._warn_about_sizes(fmap, X, weights, settings)
         return Model(
             coef=coef if basis is None else coef @ basis,
             intercept=intercept + prices,
@@ -335,20 +346,26 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             )
         return total * sizes / sizes.sum()
 
-    def _starts(self, problem, warm, rng) -> list[tuple[np.ndarray, int]]:
-        """Initial labels, and the first round of shaking for each."""
-        if warm is not None:
-            return [(keep_known(warm.astype(np.int32), problem.known), GENTLE)]
-        if (problem.known >= 0).any():
-            start = grown_labels if self.partial_start == "grow" else supervised_labels
-            return [(start(problem), GENTLE)]
+    def _starts(self, problem, rng) -> list[tuple[np.ndarray, int]]:
+        """Random labels, and the first round of shaking for each."""
         n_init = AUTO_STARTS if self.n_init == "auto" else self.n_init
         return [(random_labels(problem, rng), 0) for _ in range(n_init)]
+
+    def _from_known(self, problem, fmap, X) -> list[np.ndarray]:
+        starts = []
+        if self.partial_start != "supervised":
+            starts.append(grown_labels(problem))
+        if self.partial_start != "grow":
+            rows = np.flatnonzero(problem.known >= 0)
+            values = fmap.stored_rows(X).data
+            K = values[:, rows] if fmap.projection is None else values @ values[rows].T
+            starts.append(supervised_labels(K, rows, problem, self.ridge))
+        return starts
 
     def _settings(self, rng, watch, n_jobs) -> SearchSettings:
         kicks = self.n_kicks
         if kicks == "auto":
-            kicks = 2 * self.n_clusters if self.n_clusters >= 3 else 0
+            kicks = self.n_clusters // 2 if self.n_clusters >= 3 else 0
         return SearchSettings(
             search=self.search,
             n_kicks=kicks if self.search == "shaking" else 0,
@@ -357,22 +374,37 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             rng=rng,
             watch=watch,
             n_jobs=n_jobs,
-            parallel=watch.context is None,
+            parallel=getattr(watch, "context", None) is None,
         )
 
-    def _warn_about_sizes(self, problem, loo, labels) -> None:
-        """Say so where leave-one-out predictions contradict the sizes that were forced."""
-        if self.search != "shaking" or self.cluster_sizes is not None or problem.k == 1:
+    def _warn_about_sizes(self, fmap, X, weights, settings) -> None:
+        """Say so where leave-one-out predictions speak against clusters of equal size.
+
+        On a few hundred rows the sizes are set free: if the labels are then predicted clearly
+        better, equal sizes were wrong.
+        """
+        k, n = self.n_clusters, len(weights)
+        if self.search != "shaking" or self.cluster_sizes is not None or k == 1 or n < 10 * k:
             return
-        weights = problem.similarity.weights
-        share = np.bincount(loo.argmax(axis=1), weights, minlength=problem.k) / weights.sum()
-        forced = np.bincount(labels, weights, minlength=problem.k) / weights.sum()
-        moved = 0.5 * np.abs(share - forced).sum()
-        if moved > SIZE_DOUBT:
+        few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
+        K = fmap.stored_rows(X[few]).data
+        K = K[:, few] if fmap.projection is None else K @ K.T
+        K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
+        similarity = similarity_of(K, 1.0, weights[few], self.ridge, self.center)
+        total = weights[few].sum()
+        targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
+        problem = LabelProblem(similarity, k, targets, self.balance * total / k, known)
+        starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
+        equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
+        free = _adapted(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
+        before, after = (predictive_score(problem, f.labels) / (k - 1) for f in (equal, free))
+        if after > before + SIZE_DOUBT:
+            sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
+            shares = ", ".join(f"{share:.0%}" for share in sizes)
             warnings.warn(
-                f"Leave-one-out predictions would move {moved:.0%} of the rows to other clusters "
-                "to make them less equal in size. If equal sizes are not what you expect, set "
-                "cluster_sizes='adaptive' or give the sizes.",
+                f"Leave-one-out predictions speak against clusters of equal size: with shares of "
+                f"about {shares} they explain {after:.0%} of the labels instead of {before:.0%}. "
+                "Set cluster_sizes='adaptive' or give the sizes.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -468,14 +500,15 @@ def paper_objective(K: np.ndarray, labels: np.ndarray, ridge: float, n_clusters:
     return float(total)
 
 
-# -- searches ---------------------------------------------------------------------------------------
+# -- searches -----------------------------------------------------------------------------------
 
 
 def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Found:
     """Best labels over all starts, then kicks and adapted sizes."""
 
     def run(start):
-        return _search_from(problem, *start, settings)
+        labels, first_round = start
+        return _search_from(problem, labels, first_round, settings)
 
     if settings.n_jobs > 1 and len(starts) > 1 and settings.parallel:
         with ThreadPoolExecutor(settings.n_jobs) as pool:
@@ -531,20 +564,53 @@ def _kicked(problem, best: Found, settings: SearchSettings) -> Found:
     return Found(found.labels, found.value, best.history + found.history)
 
 
-def _adapted(problem, best: Found, settings: SearchSettings, rounds: int = 5) -> Found:
-    """Pull the sizes to those of leave-one-out predictions, shake gently, repeat."""
-    similarity = problem.similarity
-    history = best.history
+def predictive_score(problem: LabelProblem, labels: np.ndarray) -> float:
+    """How well clusters are predicted by models that did not see the row, whatever their sizes.
+
+    sum_h (1 - pi_h) R2_h with the leave-one-out R2 of each cluster's classifier: splitting one
+    cloud in two costs more than it gains, and so does a cluster of a few odd rows.
+    """
+    share, fit = _predictive_fit(problem, labels)
+    return float(((1.0 - share) * fit).sum())
+
+
+def _predictive_fit(problem, labels) -> tuple[np.ndarray, np.ndarray]:
+    """Share and leave-one-out R2 of every cluster."""
+    similarity, k = problem.similarity, problem.k
+    w = similarity.weights / similarity.weights.sum()
+    loo = similarity.leave_one_out(similarity.caches(labels, k), labels)
+    indicators = labels[:, None] == np.arange(k)
+    share = w @ indicators
+    error = w @ (indicators - loo) ** 2
+    return share, 1.0 - error / np.maximum(share * (1.0 - share), 1e-12)
+
+
+def _resized(problem: LabelProblem, cluster: int, factor: float) -> LabelProblem:
+    """The problem with one target scaled, the others making up for it."""
+    targets = problem.targets.copy()
+    targets[cluster] *= factor
+    targets *= problem.targets.sum() / targets.sum()
+    return replace(problem, targets=np.maximum(targets, max(problem.floor, 1.0)))
+
+
+def _adapted(problem, best: Found, settings, rounds=20, clusters=None, factors=FINE) -> Found:
+    """Shrink or grow one size at a time, shake gently, keep what is predicted better.
+
+    ``clusters`` limits the trials to those that are predicted worst.
+    """
+    score, history = predictive_score(problem, best.labels), list(best.history)
     for _ in range(rounds):
-        loo = similarity.leave_one_out(similarity.caches(best.labels, problem.k), best.labels)
-        sizes = np.bincount(loo.argmax(axis=1), similarity.weights, minlength=problem.k)
-        targets = np.maximum(sizes, problem.floor)
-        targets *= similarity.weights.sum() / targets.sum()
-        if np.abs(targets - problem.targets).sum() < 0.01 * targets.sum():
+        trials = []
+        for cluster in np.argsort(_predictive_fit(problem, best.labels)[1])[:clusters]:
+            for factor in factors:
+                trial = _resized(problem, cluster, factor)
+                found = _shake(trial, _Arrays(trial, best.labels.copy()), GENTLE, settings.watch)
+                trials.append((predictive_score(trial, found.labels), trial, found))
+        top, trial, found = max(trials, key=lambda t: t[0])
+        if top <= score + 1e-3:
             break
-        problem = replace(problem, targets=targets)
-        best = _shake(problem, _Arrays(problem, best.labels.copy()), GENTLE, settings.watch)
-        history = history + best.history
+        score, problem, best = top, trial, found
+        history += found.history
     return Found(best.labels, best.value, history)
 
 
@@ -603,50 +669,30 @@ def keep_known(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
     return np.where(known >= 0, known, labels).astype(np.int32)
 
 
-def supervised_labels(problem: LabelProblem) -> np.ndarray:
-    """Labels by the classifiers of the labelled rows alone.
-
-    R restricted to labelled rows is the smoother of those rows; its columns spread their labels.
-    """
-    return keep_known(_spread(problem).argmax(axis=0), problem.known)
-
-
-def grown_labels(problem: LabelProblem) -> np.ndarray:
-    """Clusters grow from the labelled rows, a few rows at a time, until all rows are taken."""
-    arrays = _Arrays(problem, problem.known.copy())
-    steps = 50
-    for step in range(1, steps + 1):
-        for d in range(problem.k):
-            amount = problem.targets[d] * step / steps - arrays.sizes[d]
-            _claim_free(arrays, d, amount)
-    return keep_known(
-        np.where(arrays.labels >= 0, arrays.labels, arrays.caches.argmax(axis=0)), problem.known
-    )
+def supervised_labels(K, rows, problem: LabelProblem, ridge: float) -> np.ndarray:
+    """Labels by least-squares classifiers of the labelled ``rows`` alone; K is (n, labelled)."""
+    K = np.asarray(K, np.float64) / problem.similarity.scale
+    targets = (problem.known[rows][:, None] == np.arange(problem.k)).astype(np.float64)
+    coef = np.linalg.solve(K[rows] + ridge * np.eye(len(rows)), targets - targets.mean(axis=0))
+    return keep_known((K @ coef).argmax(axis=1), problem.known)
 
 
-def _claim_free(arrays: _Arrays, d: int, amount: float) -> None:
-    """Claim among rows that have no cluster yet."""
-    before = arrays.fixed.copy()
-    arrays.fixed[:] = arrays.labels >= 0
-    claim(*arrays.shared, d, amount, arrays.scratch)
-    arrays.fixed[:] = before
+def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
+    """Clusters grow from the labelled rows: the rows that are surest of theirs join first."""
+    labels, n = problem.known.copy(), len(problem.known)
+    for count in np.geomspace(max((labels >= 0).sum(), 1), n, steps + 1)[1:].astype(int):
+        sizes = np.bincount(labels[labels >= 0], minlength=problem.k)
+        # Mean similarity to the members: a sum would favour the cluster that is ahead.
+        scores = problem.similarity.caches(labels, problem.k).T / np.maximum(sizes, 1)
+        ranked = np.sort(scores, axis=1)
+        sure = ranked[:, -1] - ranked[:, -2] if problem.k > 1 else ranked[:, -1]
+        free = np.flatnonzero(labels < 0)
+        joining = free[np.argsort(-sure[free], kind="stable")][: max(count - n + len(free), 0)]
+        labels[joining] = scores[joining].argmax(axis=1)
+    return labels
 
 
-def _spread(problem: LabelProblem) -> np.ndarray:
-    """Scores (k, n) of least-squares classifiers fitted to the labelled rows only.
-
-    With S = R on labelled rows, labels spread as R_{.L} S^-1 Y: harmonic in R.
-    """
-    matrix, known = problem.similarity.matrix, problem.known
-    rows = np.flatnonzero(known >= 0)
-    Y = (known[rows][:, None] == np.arange(problem.k)).astype(np.float64)
-    Y -= Y.mean(axis=0)
-    S = matrix[np.ix_(rows, rows)].astype(np.float64)
-    weights = np.linalg.solve(S + 1e-2 * np.trace(S) / len(rows) * np.eye(len(rows)), Y)
-    return weights.T @ matrix[rows]
-
-
-# -- from labels to a model -------------------------------------------------------------------------
+# -- from labels to a model ---------------------------------------------------------------------
 
 
 def settle(problem: LabelProblem, labels: np.ndarray, rounds: int = 20):
@@ -682,20 +728,24 @@ def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     >>> (scores + b).argmax(axis=1)
     array([0, 0, 1])
     """
-    k = scores.shape[1]
-    own = scores[np.arange(len(labels)), labels]
-    leads = scores - own[:, None]
+    used = np.unique(labels)
+    leads = scores - scores[np.arange(len(labels)), labels][:, None]
+    prices = np.zeros(scores.shape[1])
     for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
-        needed = np.full((k, k), -np.inf)
-        for a in np.unique(labels):
-            needed[a] = np.quantile(leads[labels == a], share, axis=0, method="lower")
-        np.fill_diagonal(needed, 0.0)
+        needed = np.stack(
+            [np.quantile(leads[labels == a], share, axis=0, method="lower") for a in used]
+        )
+        among = needed[:, used]
+        np.fill_diagonal(among, 0.0)
+        longest = _longest_paths(among)
         if needed.max() <= 0:
-            return np.zeros(k)
-        longest = _longest_paths(needed)
+            return prices
         if (np.diag(longest) <= 1e-12).all():
-            return _middle(longest)
-    return np.zeros(k)
+            prices[used] = _middle(longest)
+            empty = np.setdiff1d(np.arange(len(prices)), used)
+            prices[empty] = (prices[used][:, None] - needed[:, empty]).min(axis=0) - 1e-3
+            return prices
+    return prices
 
 
 def _longest_paths(lengths: np.ndarray) -> np.ndarray:
@@ -708,13 +758,8 @@ def _longest_paths(lengths: np.ndarray) -> np.ndarray:
 
 def _middle(longest: np.ndarray) -> np.ndarray:
     """Mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over the references r."""
-    usable = np.isfinite(longest).all(axis=0) & np.isfinite(longest).all(axis=1)
-    bound = np.where(np.isfinite(longest), longest, 0.0)
-    solutions = [s for r in np.flatnonzero(usable) for s in (bound[:, r], -bound[r])]
-    if not solutions:
-        return np.zeros(len(longest))
-    prices = np.mean([s - s.mean() for s in solutions], axis=0)
-    return prices - prices.mean()
+    solutions = np.concatenate([longest.T, -longest])
+    return (solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0)
 
 
 def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -27,6 +27,9 @@ METHODS = {
     "alternating": Method(
         "maxmargin:AlternatingMarginClustering", (*SHARED, "loss", "epsilon", "alpha")
     ),
+    "least-squares": Method(
+        "maxmargin:LeastSquaresMarginClustering", (*SHARED, "ridge", "search", "max_exact", "pca")
+    ),
     "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
 }
 
@@ -57,11 +60,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "gamma": {
         "type": _number_or("median"),
-        "help": "width of the kernel: a number, or median (default)",
+        "help": "width of the kernel: a number, or median (default: the method's own)",
     },
     "degree": {"type": int, "help": "degree of the poly kernel"},
     "coef0": {"type": float, "help": "constant of the poly and sigmoid kernels"},
     "n_components": {"type": positive, "help": "rank of the kernel approximation"},
+    "ridge": {"type": float, "help": "regulariser of least-squares (default: 1)"},
+    "search": {
+        "choices": ["shaking", "steepest", "stochastic"],
+        "help": "label search of least-squares (default: shaking)",
+    },
+    "max_exact": {"type": positive, "help": "most rows that least-squares fits on (default: 4000)"},
+    "pca": {"type": positive, "help": "reduce rows to this many principal components first"},
     "loss": {"choices": ["laplacian", "squared", "hinge"], "help": "loss (default: laplacian)"},
     "epsilon": {"type": float, "help": "width of the zone without loss (laplacian loss)"},
     "alpha": {

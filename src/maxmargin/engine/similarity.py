@@ -102,7 +102,8 @@ def make_similarity(fmap: FeatureMap, X, weights, ridge: float, center: bool, n_
     ridge : float
     center : bool
     """
-    K, scale = kernel_matrix(fmap, X, weights, factor_dtype(len(weights), ridge), n_jobs)
+    dtype = factor_dtype(len(weights), ridge)
+    K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
     return similarity_of(K, scale, weights, ridge, center)
 
 
@@ -111,8 +112,14 @@ def factor_dtype(n: int, ridge: float) -> type:
     return np.float32 if n > FLOAT64_ROWS and ridge >= FLOAT32_RIDGE else np.float64
 
 
-def kernel_matrix(fmap: FeatureMap, X, weights, dtype, n_jobs=1) -> tuple[np.ndarray, float]:
-    """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by."""
+def kernel_matrix(
+    fmap: FeatureMap, X, weights, dtype, about_mean: bool = False, n_jobs: int = 1
+) -> tuple[np.ndarray, float]:
+    """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by.
+
+    ``about_mean`` takes the mean diagonal of the centred kernel: for the linear kernel the place of
+    the origin must not matter.
+    """
     n = X.shape[0]
     K = np.empty((n, n), dtype)
 
@@ -121,7 +128,12 @@ def kernel_matrix(fmap: FeatureMap, X, weights, dtype, n_jobs=1) -> tuple[np.nda
             K[i : min(i + TILE, stop)] = fmap.kernel_values(X[i : min(i + TILE, stop)])
 
     over_blocks(n, block, n_jobs)
-    scale = float(np.average(np.diag(K).astype(np.float64), weights=weights))
+    share = weights / weights.sum()
+    scale = float(share @ np.diag(K).astype(np.float64))
+    if about_mean:
+        scale -= float(share @ (K @ share.astype(dtype)))
+    if n == 1 and scale <= 0:
+        scale = 1.0
     if scale <= 0:
         raise ValueError("The kernel is zero on all rows; choose another kernel or gamma.")
     K /= dtype(scale)

@@ -88,7 +88,7 @@ def _set_barrier(similarity, caches, labels, sizes, fixed, floor, target, barrie
 
 @njit(cache=True, nogil=True)
 def claim(similarity, caches, labels, sizes, weights, fixed, floor, target, amount, scratch):
-    """Cluster ``target`` claims rows of total weight ``amount``, best gain first, whatever it costs.
+    """Cluster ``target`` claims rows of weight ``amount``, best gain first, whatever it costs.
 
     Clusters at the size floor lose no more rows. Returns the number of rows claimed.
     """
