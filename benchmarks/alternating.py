@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 from sklearn.svm import SVR
 
-from _data import classes, load, ringnorm, sample, table
+from _data import best_time, classes, load, ringnorm, sample, table
 from maxmargin import AlternatingMarginClustering
 from maxmargin.engine.balance import balanced_split, size_floor
 from maxmargin.metrics import balanced_clustering_error, clustering_error
@@ -205,16 +205,6 @@ def through_sklearn(X, start, gamma, C, balance):
             break
         signs = new
     return signs, iteration
-
-
-def best_time(work, *args):
-    """Least CPU time of three runs (the first one compiles), and the last result."""
-    times = []
-    for _ in range(3):
-        begin = time.process_time()
-        result = work(*args)
-        times.append(time.process_time() - begin)
-    return min(times), result
 
 
 def svr_speed():

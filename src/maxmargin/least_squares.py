@@ -248,9 +248,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         offset = axes = None
         shift = self.kernel in ("rbf", "laplacian") or (self.kernel == "linear" and self.center)
         if not sparse.issparse(X) and (self.pca is not None or shift):
-            offset = np.average(X, axis=0, weights=weights)
+            offset = np.average(X, axis=0, weights=weights).astype(X.dtype)
         if self.pca is not None:
-            axes = principal_axes(X, offset, weights, self.pca)
+            axes = principal_axes(X, offset, weights, self.pca).astype(X.dtype)
         dtype = np.dtype(factor_dtype(len(weights), self.ridge))
         plain = FeatureMap(self.kernel, {}, None, None, offset, np.zeros(0), 1.0, dtype, axes)
         points = np.arange(X.shape[0]) if self._pairwise else plain.points(X)

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.linalg import lapack
 
 from .features import FeatureMap
-from .rows import TILE, over_blocks
+from .rows import over_blocks
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
+STRIP = 256  # rows worked on at a time: what is held beside the matrix stays small
 FLOAT64_ROWS = 1000  # up to this many rows float64 costs nothing worth saving
 
 
@@ -124,8 +125,8 @@ def kernel_matrix(
     K = np.empty((n, n), dtype)
 
     def block(start, stop):
-        for i in range(start, stop, TILE):
-            K[i : min(i + TILE, stop)] = fmap.kernel_values(X[i : min(i + TILE, stop)])
+        for i in range(start, stop, STRIP):
+            K[i : min(i + STRIP, stop)] = fmap.kernel_values(X[i : min(i + STRIP, stop)])
 
     over_blocks(n, block, n_jobs)
     share = weights / weights.sum()
@@ -168,8 +169,8 @@ def _project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
     """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
     rest = (column - 0.5 * (q @ column) * q).astype(K.dtype)
     q = q.astype(K.dtype)
-    for i in range(0, len(q), TILE):
-        block = slice(i, i + TILE)
+    for i in range(0, len(q), STRIP):
+        block = slice(i, i + STRIP)
         K[block] -= np.outer(q[block], rest)
         K[block] -= np.outer(rest[block], q)
 
