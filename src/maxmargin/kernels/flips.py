@@ -9,43 +9,56 @@ of a maximum looked up in the one block that holds it.
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 NEVER = 1e30  # barrier of a row that must not move
-BLOCK = 512
+BLOCK = 256
 
 
 def make_scratch(n, dtype):
-    """Work space of the searches: barrier, gains, the bits of the gains, and how to order them."""
-    gains = np.empty(n, dtype)
-    whole = np.int32 if gains.itemsize == 4 else np.int64
-    sign = 8 * gains.itemsize - 1
-    return np.empty(n, dtype), gains, gains.view(whole), np.array([sign, 2**sign - 1], whole)
+    """Work space of the searches: the barrier, and how floats are ordered by their bits."""
+    whole = np.int32 if np.dtype(dtype).itemsize == 4 else np.int64
+    sign = 8 * np.dtype(dtype).itemsize - 1
+    return np.empty(n, dtype), np.array([sign, 2**sign - 1], whole)
+
+
+def _bits(value):
+    """Bit pattern of a float as an integer of its width (compiled code only)."""
+
+
+@overload(_bits, inline="always")
+def _bits_compiled(value):
+    if value == types.float32:
+        return lambda value: np.float32(value).view(np.int32)
+    return lambda value: np.float64(value).view(np.int64)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _ordered(bits, shift, mask):
-    """An integer that orders bit patterns of floats as their values: its maximum vectorises."""
-    return bits ^ ((bits >> shift) & mask)
+def _ordered(value, kind):
+    """An integer that orders floats as their values do: its maximum vectorises.
+
+    ``kind`` holds the sign's place and the other bits, as integers as wide as the floats.
+    """
+    bits = _bits(value)
+    return bits ^ ((bits >> kind[0]) & kind[1])
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _best_claim(scores, scratch):
+def _best_claim(scores, barrier, kind):
     """First row with the largest ``scores - barrier``."""
-    barrier, gains, bits, order = scratch
-    shift, mask = order[0], order[1]
     n = scores.shape[0]
-    for i in range(n):
-        gains[i] = scores[i] - barrier[i]
-    best, block = ~mask, 0
+    best, block = ~kind[1], 0
     for start in range(0, n, BLOCK):
-        top = ~mask
-        for i in range(start, min(start + BLOCK, n)):
-            top = max(top, _ordered(bits[i], shift, mask))
+        # Slices of their own: a bound computed in the loop keeps it from being vectorised.
+        some, given_up = scores[start : start + BLOCK], barrier[start : start + BLOCK]
+        top = ~kind[1]
+        for i in range(some.shape[0]):
+            top = max(top, _ordered(some[i] - given_up[i], kind))
         if top > best:
             best, block = top, start
     for i in range(block, n):
-        if _ordered(bits[i], shift, mask) == best:
+        if _ordered(scores[i] - barrier[i], kind) == best:
             return i
     return block
 
@@ -92,11 +105,11 @@ def claim(similarity, caches, labels, sizes, weights, fixed, floor, target, amou
 
     Clusters at the size floor lose no more rows. Returns the number of rows claimed.
     """
-    barrier = scratch[0]
+    barrier, kind = scratch
     _set_barrier(similarity, caches, labels, sizes, fixed, floor, target, barrier)
     claimed = 0
     while amount >= 1.0:
-        j = _best_claim(caches[target], scratch)
+        j = _best_claim(caches[target], barrier, kind)
         if barrier[j] >= 0.5 * NEVER:
             break
         source = labels[j]
@@ -152,14 +165,15 @@ def steepest_steps(
     similarity, caches, labels, sizes, weights, fixed, floor, scratch, least_gain, max_steps
 ):
     """Up to ``max_steps`` steps of Algorithm 2: the single move by which J rises most."""
-    barrier, gains = scratch[0], scratch[1]
+    barrier, kind = scratch
     for step in range(max_steps):
         best, row, target = least_gain, -1, -1
         for d in range(caches.shape[0]):
             _set_barrier(similarity, caches, labels, sizes, fixed, floor, d, barrier)
-            j = _best_claim(caches[d], scratch)
-            if gains[j] > best:
-                best, row, target = gains[j], j, d
+            j = _best_claim(caches[d], barrier, kind)
+            gain = caches[d, j] - barrier[j]
+            if gain > best:
+                best, row, target = gain, j, d
         if row < 0:
             return step
         _move(similarity, caches, labels, sizes, weights, row, target)
