@@ -387,8 +387,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         if self.search != "shaking" or self.cluster_sizes is not None or k == 1 or n < 10 * k:
             return
         few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
-        K = fmap.stored_rows(X[few]).data
-        K = K[:, few] if fmap.projection is None else K @ K.T
+        if fmap.projection is None:
+            K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
+        else:
+            features = fmap.stored_rows(X[few]).data
+            K = features @ features.T
         K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
         similarity = similarity_of(K, 1.0, weights[few], self.ridge, self.center)
         total = weights[few].sum()
