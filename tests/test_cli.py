@@ -230,23 +230,30 @@ def test_options_must_fit_the_method(folder, run, monkeypatch):
     assert methods.build_estimator("plain", 2, {"kernel": "linear"}).kernel == "linear"
 
 
-def test_every_option_reaches_the_constructor():
-    parser = cli.make_parser()
-    given = {
-        "kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 0.25, "n_components": 7,
-        "loss": "hinge", "epsilon": 0.1, "alpha": 0.3, "balance": 0.4, "n_init": 5,
-        "max_iter": 9, "seed": 11, "n_jobs": 1,
-    }  # fmt: skip
-    assert given.keys() == methods.OPTIONS.keys()
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+GIVEN = {
+    "kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 0.25, "n_components": 7, "ridge": 2.0,
+    "search": "steepest", "max_exact": 50, "pca": 3, "loss": "hinge", "epsilon": 0.1,
+    "alpha": 0.3, "balance": 0.4, "n_init": 5, "max_iter": 9, "seed": 11, "n_jobs": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", methods.METHODS)
+def test_every_option_reaches_the_constructor(name):
+    assert GIVEN.keys() == methods.OPTIONS.keys()
+    method = methods.METHODS[name]
+    fitting = set(method.options) | set(
+        methods.METHODS[method.wraps].options if method.wraps else ()
+    )
+    given = {option: value for option, value in GIVEN.items() if option in fitting}
+    words = [word for option, value in given.items() for word in (f"--{option}", str(value))]
     words = [word.replace("_", "-") for word in words]
-    args = parser.parse_args(["fit", "d.csv", "-k", "2", *words])
-    options = {name: getattr(args, name) for name in methods.OPTIONS}
-    model = methods.build_estimator("bisecting", 4, options)
-    params = model.estimator.get_params()
+    args = cli.make_parser().parse_args(["fit", "d.csv", "-k", "2", *words])
+    options = {option: getattr(args, option) for option in methods.OPTIONS}
+    model = methods.build_estimator(name, 4, options)
+    params = getattr(model, "estimator", model).get_params()
     assert model.n_clusters == 4
-    for name, value in given.items():
-        assert params["random_state" if name == "seed" else name] == value
+    for option, value in given.items():
+        assert params["random_state" if option == "seed" else option] == value
 
 
 def test_interrupt_is_code_130_and_leaves_no_file(folder, run):
