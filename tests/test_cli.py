@@ -248,7 +248,7 @@ def test_every_option_reaches_the_constructor(name):
     words = [word for option, value in given.items() for word in (f"--{option}", str(value))]
     words = [word.replace("_", "-") for word in words]
     args = cli.make_parser().parse_args(["fit", "d.csv", "-k", "2", *words])
-    options = {option: getattr(args, option) for option in methods.OPTIONS}
+    options = {option: getattr(args, option) for option in given}
     model = methods.build_estimator(name, 4, options)
     params = getattr(model, "estimator", model).get_params()
     assert model.n_clusters == 4
