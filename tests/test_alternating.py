@@ -12,7 +12,11 @@ from sklearn.datasets import load_digits, make_blobs, make_circles
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR
 
-from maxmargin import AlternatingMarginClustering, BisectingMarginClustering
+from maxmargin import (
+    AlternatingMarginClustering,
+    BisectingMarginClustering,
+    LeastSquaresMarginClustering,
+)
 from maxmargin.alternating import Problem, Stage
 from maxmargin.engine.balance import (
     LOSSES,
@@ -234,7 +238,9 @@ def test_balance_zero_may_put_all_rows_together():
     X = np.random.default_rng(0).normal(size=(30, 2))
     model = AlternatingMarginClustering(
         loss="hinge", balance=0, init=np.r_[np.ones(29), 0], alpha=1.0, anneal=False
-    ).fit(X)
+    )
+    with pytest.warns(UserWarning, match="1 of 2 clusters have no rows"):
+        model.fit(X)
     assert model.cluster_sizes_.tolist() == [30, 0]
     assert model.objective_ == pytest.approx(0.0, abs=1e-6)
     assert model.exemplar_indices_[1] == -1
@@ -275,6 +281,18 @@ def test_bisecting_by_size_and_its_floor():
     two_way = AlternatingMarginClustering(balance=0.94)
     model = BisectingMarginClustering(two_way, 3, split_by="size", random_state=0).fit(X)
     assert clustering_error(y, model.labels_) == 0.0
+    assert model.cluster_sizes_.min() >= int(0.94 * 20)
+    tight = BisectingMarginClustering(AlternatingMarginClustering(balance=1.0), 3, random_state=0)
+    with pytest.warns(UserWarning, match=r"balance=1.0 could not be met by these splits"):
+        tight.fit(np.random.default_rng(0).normal(size=(10, 2)))
+
+
+def test_bisecting_with_least_squares():
+    X, y = make_blobs([40] * 4, n_features=4, cluster_std=0.5, random_state=2)
+    two_way = LeastSquaresMarginClustering(balance=0.5)
+    model = BisectingMarginClustering(two_way, 4, random_state=0).fit(X)
+    assert clustering_error(y, model.labels_) == 0.0
+    assert (model.predict(X) == model.labels_).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -310,6 +328,64 @@ def test_known_labels_with_many_clusters(blobs, make):
     model.fit(X, partial_labels=known)
     assert (model.labels_ == y).all()
     assert (model.predict(X) == y).all()
+
+
+@pytest.mark.parametrize("balance", [0.7, 1.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_each_known_class_gets_a_cluster_of_its_own(balance, seed):
+    """One known row per class, in the way of the balance or not."""
+    rng = np.random.default_rng(seed)
+    X, y = make_blobs([20] * 4, n_features=2, cluster_std=2.0, random_state=seed)
+    known = np.full(80, -1)
+    for c in range(4):
+        known[rng.choice(np.flatnonzero(y == c))] = c
+    model = AlternatingMarginClustering(4, balance=balance, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X, partial_labels=known)
+    assert (model.labels_[known >= 0] == known[known >= 0]).all()
+    assert len(np.unique(model._paths, axis=0)) == 4
+    assert set(model.predict(X)) == {0, 1, 2, 3}
+
+
+def test_known_rows_at_one_end():
+    X, known = np.linspace(0, 1, 30)[:, None], np.full(30, -1)
+    known[[0, 25, 29]] = [0, 1, 2]
+    model = AlternatingMarginClustering(3, random_state=0).fit(X, partial_labels=known)
+    assert model.cluster_sizes_.min() >= 7
+    assert set(model.predict(X)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("first", [40, 12_000])
+def test_repeated_rows_that_forbid_the_sizes_give_the_nearest(first):
+    X = np.repeat([[0.0, 0], [1, 0], [5, 5]], [first, 3, 2], axis=0)
+    for model in (AlternatingMarginClustering(3), BisectingMarginClustering(None, 3)):
+        with pytest.warns(UserWarning, match="balance=0.7 c"):
+            model.set_params(random_state=0).fit(X)
+        assert model.cluster_sizes_.tolist() == [first, 3, 2]
+
+
+def test_tiny_weights_keep_the_floor(digits_pair):
+    X = digits_pair[0][:60]
+    plain = AlternatingMarginClustering(balance=0.9, random_state=0).fit(X)
+    tiny = AlternatingMarginClustering(balance=0.9, random_state=0)
+    tiny.fit(X, sample_weight=np.full(60, 1e-12))
+    assert (tiny.cluster_sizes_ > 0.45 * 60e-12).all()
+    assert np.mean(plain.labels_ == tiny.labels_) > 0.95
+
+
+def test_gamma_none_is_one_over_the_columns(digits_pair):
+    X = digits_pair[0]
+    a = AlternatingMarginClustering(gamma=None, random_state=0).fit(X)
+    b = AlternatingMarginClustering(gamma=1 / 64, random_state=0).fit(X)
+    assert (a.coef_ == b.coef_).all()
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "cosine", "linear"])
+def test_to_svm_takes_every_kernel(digits_pair, kernel):
+    X = digits_pair[0]
+    model = AlternatingMarginClustering(kernel=kernel, balance=0.9, random_state=0).fit(X)
+    assert np.mean(model.to_svm(X).predict(X) == model.labels_) > 0.95
 
 
 def test_known_labels_that_break_the_balance_are_refused(digits_pair):
@@ -352,8 +428,6 @@ def test_linear_coefficients_apply_to_raw_rows(digits_pair):
 def test_precomputed_kernel_equals_its_own_kernel(digits_pair):
     X, _ = digits_pair
     gamma = 1e-3
-    direct = AlternatingMarginClustering(gamma=gamma, init="random", random_state=0)
-    direct.fit(X, partial_labels=None)
     K = rbf_kernel(X, gamma=gamma)
     given = AlternatingMarginClustering(kernel="precomputed", balance=0.9, random_state=0).fit(K)
     assert (given.predict(K) == given.labels_).all()

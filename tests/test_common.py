@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -30,6 +31,7 @@ from maxmargin import (
     TimeLimit,
 )
 from maxmargin._compat import HAS_CALLBACKS
+from maxmargin.engine.patience import interruptible
 from maxmargin.persistence import load_model, save_model
 
 from .conftest import ringnorm
@@ -96,12 +98,13 @@ def test_threads_change_no_bit(estimator, k):
 
 
 @every
-def test_dense_csr_and_memmap_agree(estimator, digits_pair, tmp_path):
+@pytest.mark.parametrize("k", [2, 4])
+def test_dense_csr_and_memmap_agree(estimator, k, digits_pair, tmp_path):
     X = digits_pair[0]
     np.save(tmp_path / "X.npy", X)
-    dense = seeded(estimator).fit(X)
+    dense = seeded(estimator, k).fit(X)
     for other in (sparse.csr_matrix(X), sparse.csr_array(X), np.load(tmp_path / "X.npy", "r")):
-        model = seeded(estimator).fit(other)
+        model = seeded(estimator, k).fit(other)
         assert (model.labels_ == dense.labels_).all()
         scores = model.decision_function(other)
         assert scores == pytest.approx(dense.decision_function(X), abs=1e-10)
@@ -300,6 +303,17 @@ def test_a_callback_can_stop_the_fit(digits_pair):
 
 
 @needs_callbacks
+def test_time_limit_ends_every_split(digits_pair):
+    X = digits_pair[0]
+    counter = Counter()
+    model = BisectingMarginClustering(AlternatingMarginClustering(), 4, random_state=0)
+    model.set_callbacks(TimeLimit(1e-9), counter).fit(X)
+    assert model.stop_reason_ == "time"
+    assert counter.ended <= 3, "iterations went on after the time was over"
+    assert all(split.stop_reason_ == "time" for split in model.splits_)
+
+
+@needs_callbacks
 def test_time_limit(digits_pair):
     X = digits_pair[0]
     model = AlternatingMarginClustering(random_state=0).set_callbacks(TimeLimit(1e-9)).fit(X)
@@ -352,6 +366,31 @@ def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one():
     assert out.strip() == "interrupted kept"
 
 
+def test_long_factorisations_are_left_when_interrupted():
+    started = threading.Event()
+
+    def endless():
+        started.set()
+        time.sleep(60)
+
+    def interrupt():
+        started.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(5000, endless)
+    with pytest.raises(ZeroDivisionError):
+        interruptible(5000, lambda: 1 / 0)
+
+
+def test_warm_start_on_other_columns_starts_afresh(blobs):
+    X = blobs[0]
+    model = AlternatingMarginClustering(warm_start=True, random_state=0).fit(X)
+    model.fit(X[:, :3])
+    assert model.n_features_in_ == 3
+
+
 @some
 def test_a_failed_fit_keeps_the_earlier_one(estimator, blobs):
     X = blobs[0]
@@ -372,7 +411,7 @@ BAD = {
     "inf": (np.where(GOOD > 1.5, np.inf, GOOD), "infinity"),
     "complex": (GOOD + 1j, "[Cc]omplex"),
     "text": (np.full((5, 2), "a"), "dtype|convert"),
-    "object": (np.array([[1, {}], [2, 3]], dtype=object), "."),
+    "object": (np.array([[1, {}], [2, 3]], dtype=object), "dict"),
     "one row of numbers": (GOOD[:, 0], "2D array"),
     "no rows": (np.zeros((0, 3)), "0 sample"),
     "no columns": (np.zeros((3, 0)), "0 feature"),

@@ -7,7 +7,6 @@ user calls is written here, once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -156,7 +155,8 @@ class BaseMarginClustering(
             self._fit(X, sample_weight, partial_labels)
         return self
 
-    def _fit(self, X, sample_weight, partial_labels) -> None:
+    def _fit(self, X, sample_weight, partial_labels, watch: FitWatch | None = None) -> None:
+        """Fit within a watch: that of a fit around this one, or a new one."""
         warm = self._warm_labels(X)
         X = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
@@ -165,12 +165,12 @@ class BaseMarginClustering(
         if self.verbose and not getattr(self, "_skl_callbacks", None):
             self.set_callbacks(*progress_callbacks())
             try:
-                return self._fit_validated(X, weights, known, warm)
+                return self._fit_validated(X, weights, known, warm, watch)
             finally:
                 self.set_callbacks()
-        return self._fit_validated(X, weights, known, warm)
+        return self._fit_validated(X, weights, known, warm, watch)
 
-    def _fit_validated(self, X, weights, known, warm) -> None:
+    def _fit_validated(self, X, weights, known, warm, watch) -> None:
         rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
         # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
@@ -178,10 +178,11 @@ class BaseMarginClustering(
             merge = not self._pairwise and warm is None and self._mergeable()
             sample = make_sample(X, weights, known, merge)
             fmap, rows = self._fit_features(sample, rng, n_jobs)
-            watch = FitWatch(self)
-            model = self._fit_rows(rows, sample, fmap, rng, watch, warm)
+            own = FitWatch(self) if watch is None else watch
+            model = self._fit_rows(rows, sample, fmap, rng, own, warm)
             self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
-            watch.close()
+            if watch is None:
+                own.close()
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -340,6 +341,13 @@ class BaseMarginClustering(
         self.cluster_sizes_ = np.bincount(self.labels_, counts, minlength=self.n_clusters)
         if weights is None:
             self.cluster_sizes_ = self.cluster_sizes_.astype(np.int64)
+        if (self.cluster_sizes_ == 0).any():
+            warnings.warn(
+                f"{int((self.cluster_sizes_ == 0).sum())} of {self.n_clusters} clusters have no "
+                "rows; raise balance to ask for a least size.",
+                UserWarning,
+                stacklevel=4,
+            )
         self.exemplar_indices_ = _exemplars(margins, self.labels_)
         self.objective_ = float(model.objective)
         self.history_ = list(model.history)
@@ -411,7 +419,10 @@ class BaseMarginClustering(
             return None
         if self._paths.shape[0] != self.n_clusters:
             return None
-        return self.predict(X)
+        try:
+            return self.predict(X)
+        except ValueError:  # rows of another kind: nothing to start from
+            return None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -453,6 +464,3 @@ def _available_memory() -> float:
         return float(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return float("inf")
-
-
-Watch = Callable[[float], str | None]

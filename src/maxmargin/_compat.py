@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 try:  # scikit-learn >= 1.9
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -26,7 +26,6 @@ __all__ = [
     "CallbackSupportMixin",
     "FitWatch",
     "Interval",
-    "Options",
     "StrOptions",
     "TimeLimit",
     "progress_callbacks",
@@ -47,8 +46,6 @@ class TimeLimit:
     >>> from maxmargin import AlternatingMarginClustering, TimeLimit
     >>> model = AlternatingMarginClustering().set_callbacks(TimeLimit(60))
     """
-
-    stop_reason = "time"
 
     def __init__(self, seconds: float):
         if not seconds > 0:

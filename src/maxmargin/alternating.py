@@ -34,6 +34,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -53,7 +54,7 @@ from .engine.balance import (
     size_floor,
 )
 from .engine.descent import Outcome, descend
-from .engine.features import centred_rows
+from .engine.features import centred_rows, evaluate_kernel
 from .engine.regression import (
     Factor,
     PiecewiseFit,
@@ -76,6 +77,7 @@ from .engine.tree import (
 
 TARGET_DOF = 20.0
 ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
+OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
 START_ROWS = 5000  # starts are compared on a subsample of this size, then continued on all rows
 
 
@@ -257,12 +259,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
         array([ True])
         """
         labels = self.predict(X)
-        fmap = self.feature_map_
         params = {
             "kernel": self.kernel,
             "C": self.feature_scale_**2 / (len(labels) * self.alpha_),
-            **{k: v for k, v in fmap.params.items() if v is not None},
+            **self.feature_map_.params,
         }
+        if self.kernel in ("laplacian", "cosine"):  # not among SVC's own
+            given = {"kernel": self.kernel, "params": self.feature_map_.params}
+            params = {"kernel": partial(evaluate_kernel, **given), "C": params["C"]}
         if len(np.unique(labels)) < 2:
             raise ValueError("to_svm needs at least two clusters with rows, found one.")
         return SVC(**(params | svc_params)).fit(X, labels)
@@ -282,13 +286,20 @@ class AlternatingMarginClustering(BaseMarginClustering):
         def split(indices, clusters):
             fixed = _sides(rows, known[indices], indices, rng)
             start = None if given is None else _sides(rows, given[indices], indices, rng)
+            start = None if start is None or start.min() == start.max() else start
+            classes = [len(np.unique(known[indices][fixed == side])) for side in (-1, 1)]
             share = sample.weights[indices].sum() / total
             side = self.balance * total * even_share(share, self.n_clusters)
-            sizes = Sizes(floor, clusters, side)
+            sizes = Sizes(floor, clusters, side, *np.maximum(classes, 1))
             return split_rows(rows, sample, indices, fixed, start, sizes, settings)
 
         def capacity(indices):
-            return clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
+            # Known classes must part, room or not.
+            classes = len(np.unique(known[indices][known[indices] >= 0]))
+            if _scatter(rows.take(indices), sample.weights[indices]) == 0:
+                return max(1, classes)
+            room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
+            return max(room, classes)
 
         def priority(indices):
             # Leaves that still mix known classes come first, then the most scattered.
@@ -423,7 +434,7 @@ class Stage:
         Where all scores are tied, all rows on one side cost nothing; that must not win.
         """
         missing = state.shortfall / self.problem.weights.sum()
-        return state.objective + (1e3 * (1.0 + missing) if missing > 0 else 0.0)
+        return state.objective + (OFF_FLOOR * (1.0 + missing) if missing > 0 else 0.0)
 
     def change(self, old: State, new: State) -> float:
         """Share of the weight that changed sides."""
@@ -448,15 +459,20 @@ def split_rows(
     weights = sample.weights[indices]
     everything = len(indices) == rows.shape[0]
     local = rows if everything else centred_rows(rows.take(indices), weights)[0]
+    stored = rows if everything else local.stored()
     _check_known_sizes(known, weights, sizes.floor)
-    problem = Problem(factorise(local, weights), weights, known, sizes, settings.epsilon)
+    problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
     shrinkage, alpha = _strength(problem, settings)
     X = (sample.X if everything else sample.X[indices]) if settings.raw else None
     outcome = search(problem, X, start, shrinkage, alpha, settings)
     _warn_about(outcome.state, sizes.floor, settings)
     coef, intercept = _in_root_features(outcome.state, rows, local)
-    split = FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
-    return outcome.state.signs, split
+    signs = outcome.state.signs
+    # A direction of its own for every split, whatever way the search came: the lighter side is +.
+    balance = float(weights @ signs)
+    if balance > 0 or (balance == 0 and signs[0] > 0):
+        signs, coef, intercept = -signs, -coef, -intercept
+    return signs, FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
 
 
 def _in_root_features(state: State, rows: Rows, local: Rows) -> tuple[np.ndarray, float]:
@@ -482,7 +498,7 @@ def _check_known_sizes(known, weights, floor) -> None:
 def _warn_about(state: State, floor: float, settings: Settings) -> None:
     if state.shortfall > 0:
         warnings.warn(
-            f"balance={settings.balance} cannot be met: tied rows leave the smaller side "
+            f"balance={settings.balance} cannot be met: equal rows or weights leave a cluster "
             f"{state.shortfall:g} short of {floor:g}. The nearest sizes are kept.",
             UserWarning,
             stacklevel=2,
@@ -518,12 +534,12 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     if n <= START_ROWS:
         return _best_start(starts_of(problem, X, settings), shrinkage, final, settings)
     few = np.sort(settings.rng.choice(n, START_ROWS, replace=False))
-    small = _subsample(problem, few)
+    local, small = _subsample(problem, few)
     signs = starts_of(small, None if X is None else X[few], settings)
     rough = replace(settings, loss="squared") if settings.anneal else settings
     trial = replace(final, problem=small, loss=rough.loss)
     best = _best_start(signs, shrinkage, trial, rough)
-    start_coef = _in_root_features(best.state, problem.factor.rows, small.factor.rows)
+    start_coef = _in_root_features(best.state, problem.factor.rows, local)
     squared = Stage(problem, "squared", 2.0 * shrinkage)
     near = _run(squared, squared.relabel(*start_coef), settings)
     if settings.loss == "squared":
@@ -531,13 +547,13 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     return _run(final, final.init(near.state.signs), settings)
 
 
-def _subsample(problem: Problem, few: np.ndarray) -> Problem:
-    """The same problem on fewer rows, centred and factored on their own."""
+def _subsample(problem: Problem, few: np.ndarray) -> tuple[Rows, Problem]:
+    """Fewer rows, centred on their own, and the same problem on them."""
     weights = problem.weights[few]
-    rows = centred_rows(problem.factor.rows.take(few), weights)[0]
-    return replace(
+    local = centred_rows(problem.factor.rows.take(few), weights)[0]
+    return local, replace(
         problem,
-        factor=factorise(rows, weights),
+        factor=factorise(local.stored(), weights),
         weights=weights,
         known=problem.known[few],
         sizes=problem.sizes.scaled(weights.sum() / problem.weights.sum()),
@@ -601,6 +617,8 @@ def _annealed(final: Stage, signs, settings) -> Outcome:
     """Follow the squared-loss solution from few degrees of freedom to those of ``final``."""
     lam = final.problem.factor.eigenvalues
     last = degrees_of_freedom(lam, 0.5 * final.alpha)
+    if last <= 0:  # equal rows
+        return _run(final, final.init(signs), settings)
     for dof in np.geomspace(min(ANNEAL_FROM, last), last, ANNEAL_STEPS)[:-1]:
         stage = replace(final, alpha=2.0 * shrinkage_for(lam, dof))
         signs = _run(stage, stage.init(signs), settings).state.signs
@@ -639,7 +657,8 @@ def _as_model(tree, order, width) -> Model:
         intercept=np.array([s.intercept for s in splits]),
         paths=tree.paths[order].astype(np.float64),
         objective=sum(s.weight * s.outcome.state.objective for s in splits) / max(total, 1e-300),
-        history=[value for s in splits for value in s.outcome.history],
+        # Steps off the size floor carry a penalty, which is no objective.
+        history=[value for s in splits for value in s.outcome.history if value < OFF_FLOOR],
         n_iter=sum(s.outcome.n_iter for s in splits),
         stop_reason=worst_reason([s.outcome.stop_reason for s in splits]),
         extras={"alpha_": splits[0].alpha if splits else 0.0},

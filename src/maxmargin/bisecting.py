@@ -13,13 +13,15 @@ binary clustering performed recursively      ``engine.tree.grow_tree``
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, cluster_scores
 from ._compat import FitWatch, StrOptions
 from .alternating import AlternatingMarginClustering
 from .engine.balance import size_floor
@@ -32,6 +34,7 @@ from .engine.tree import (
     two_groups,
     worst_reason,
 )
+from .least_squares import LeastSquaresMarginClustering
 
 
 class BisectingMarginClustering(BaseMarginClustering):
@@ -79,7 +82,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             name: SHARED_CONSTRAINTS[name]
             for name in ("n_clusters", "verbose", "random_state", "n_jobs")
         },
-        "estimator": [BaseMarginClustering, None],
+        "estimator": [AlternatingMarginClustering, LeastSquaresMarginClustering, None],
         "split_by": [StrOptions({"size", "scatter"})],
     }
 
@@ -117,8 +120,8 @@ class BisectingMarginClustering(BaseMarginClustering):
     def _margin_losses(self, margins):
         return self._two_way()._margin_losses(margins)
 
-    def _fit_validated(self, X, weights, known, warm) -> None:
-        watch = FitWatch(self)
+    def _fit_validated(self, X, weights, known, warm, watch) -> None:
+        outer, watch = watch, FitWatch(self) if watch is None else watch
         sample = make_sample(X, weights, known, merge=False)
         tree = self._grow(X, sample, self._generator(), watch)
         order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
@@ -137,7 +140,20 @@ class BisectingMarginClustering(BaseMarginClustering):
         with threadpool_limits(1):
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
         self._publish_labels(model, split_scores, weights, known, sample)
-        watch.close()
+        self._warn_about_sizes(sample)
+        if outer is None:
+            watch.close()
+
+    def _warn_about_sizes(self, sample: Sample) -> None:
+        balance = self._two_way().balance
+        floor = size_floor(balance, sample.weights.sum(), self.n_clusters, sample.whole)
+        if self.cluster_sizes_.min() < floor * (1 - 1e-9):
+            warnings.warn(
+                f"balance={balance} could not be met by these splits: the smallest cluster has "
+                f"{self.cluster_sizes_.min():g} rows instead of {floor:g}.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _grow(self, X, sample: Sample, rng, watch):
         k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
@@ -149,12 +165,15 @@ class BisectingMarginClustering(BaseMarginClustering):
             # What the smaller side needs, as a balance between the two.
             side = max(even_share(share, k), 1.0 / k)
             two_way = min(1.0, 2.0 * balance * side / share)
-            model = self._fit_split(X, sample, indices, two_way, rng)
-            watch(model.objective_)
+            model = self._fit_split(X, sample, indices, two_way, rng, watch)
             return np.where(model.labels_ > 0, 1, -1), (model, sample.source[indices])
 
         def capacity(indices):
-            return clusters_that_fit(weights[indices].sum(), floor, len(indices))
+            known = sample.known[indices]
+            classes = len(np.unique(known[known >= 0]))
+            if _spread(X, sample.source[indices], self._pairwise) <= 0:
+                return max(1, classes)
+            return max(classes, clusters_that_fit(weights[indices].sum(), floor, len(indices)))
 
         def priority(indices):
             known = sample.known[indices]
@@ -166,7 +185,7 @@ class BisectingMarginClustering(BaseMarginClustering):
 
         return grow_tree(len(weights), k, split, priority, capacity)
 
-    def _fit_split(self, X, sample: Sample, indices, balance, rng) -> BaseMarginClustering:
+    def _fit_split(self, X, sample: Sample, indices, balance, rng, watch) -> BaseMarginClustering:
         rows, known = sample.source[indices], sample.known[indices]
         seed = int(rng.integers(2**31 - 1))
         model = clone(self._two_way()).set_params(
@@ -180,13 +199,19 @@ class BisectingMarginClustering(BaseMarginClustering):
             for label, side in zip(classes, two_groups(means, seed)):
                 partial[known == label] = int(side > 0)
         part = _rows_of(X, rows, self._pairwise)
-        return model.fit(part, sample_weight=sample.weights[indices], partial_labels=partial)
+        model._validate_params()
+        with warnings.catch_warnings():
+            # What a split misses is said once, of all clusters, in the words of the user.
+            warnings.filterwarnings("ignore", "balance=")
+            model._fit(part, sample.weights[indices], partial, watch)
+        return model
 
     def _split_scores(self, X, n_jobs: int, rows=None) -> np.ndarray:
         scores = np.zeros((X.shape[0], len(self.splits_)))
         for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
             part = X[:, own] if self._pairwise else X
-            scores[:, j] = model._split_scores(part, n_jobs)[:, 0]
+            both = cluster_scores(model._split_scores(part, n_jobs), model._paths)
+            scores[:, j] = 0.5 * (both[:, 1] - both[:, 0])
         return scores
 
 

@@ -11,7 +11,7 @@ split, so that the step never raises the objective.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,15 +33,19 @@ class Sizes:
     side : float
         Least weight of a side where more than two clusters are to come, so that splits do not peel
         off one cluster after another; given up where it contradicts the rest.
+    below, above : int
+        How many clusters the negative and the positive side must hold at least, by themselves.
     """
 
     floor: float = 0.0
     clusters: int = 2
     side: float = 0.0
+    below: int = 1
+    above: int = 1
 
     def scaled(self, share: float) -> Sizes:
         """The same for a subsample that has ``share`` of the weight."""
-        return Sizes(self.floor * share, self.clusters, self.side * share)
+        return replace(self, floor=self.floor * share, side=self.side * share)
 
 
 @dataclass(frozen=True)
@@ -205,14 +209,15 @@ def _allowed_splits(g, masses, sizes: Sizes) -> tuple[np.ndarray, float]:
     below = _prefix(free) + negative.sum()
     above = below[-1] - below + positive.sum()
     smaller = np.minimum(below, above)
-    missing = np.maximum(0.0, floor - smaller)
+    missing = np.maximum(0.0, floor * sizes.below - below)
+    missing = np.maximum(missing, floor * sizes.above - above)
     if sizes.clusters > 2 and floor > 0:
         room = np.floor(below / floor + 1e-9) + np.floor(above / floor + 1e-9)
         missing = np.maximum(missing, floor * np.maximum(0.0, sizes.clusters - room))
     # A cut inside a group of tied scores breaks the sign rule.
     missing[1:-1][g[:-1] == g[1:]] = np.inf
     least = missing.min()
-    slack = 1e-9 * max(1.0, floor)
+    slack = 1e-9 * (below[-1] + positive.sum())
     allowed = missing <= least + slack
     even = allowed & (smaller >= sizes.side - slack)
     return even if even.any() else allowed, float(least) if least > slack else 0.0

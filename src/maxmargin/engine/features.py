@@ -21,6 +21,7 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 
+from .patience import interruptible
 from .rows import TILE, Rows, over_blocks, sweep
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
@@ -35,7 +36,7 @@ TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
 CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Cholesky factor
-LARGEST, SMALLEST = 1e150, 1e-150  # squares of these are still numbers
+LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are still numbers
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,11 @@ def check_magnitude(X) -> None:
     """Refuse values whose squares overflow or vanish."""
     values = X.data if sparse.issparse(X) else X
     largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
-    if largest > LARGEST or 0.0 < largest < SMALLEST:
+    limit = LARGEST if values.dtype == np.float64 else LARGEST32
+    if largest > limit or 0.0 < largest < 1.0 / limit:
         raise ValueError(
-            f"The largest absolute value in X is {largest:.3g}; squared distances need it between "
-            f"{SMALLEST:g} and {LARGEST:g}. Divide X by a constant first."
+            f"The largest absolute value in X is {largest:.3g}; squares in {values.dtype} need it "
+            f"between {1.0 / limit:g} and {limit:g}. Divide X by a constant first."
         )
 
 
@@ -182,7 +184,7 @@ def kernel_params(X, kernel, gamma, degree, coef0, rng) -> dict:
         return {}
     if gamma == "median":
         gamma = 1.0 / median_distance(X, rng, squared=kernel != "laplacian")
-    params = {"gamma": None if gamma is None else float(gamma)}
+    params = {"gamma": 1.0 / X.shape[1] if gamma is None else float(gamma)}
     if kernel in ("poly", "sigmoid"):
         params["coef0"] = float(coef0)
     if kernel == "poly":
@@ -370,7 +372,7 @@ def _kernel_diagonal(X, kernel, params) -> np.ndarray:
 def kernel_basis(K, kernel, dtype) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
-    lam, U = linalg.eigh(0.5 * (K + K.T))
+    lam, U = interruptible(len(K), linalg.eigh, 0.5 * (K + K.T))
     top = max(lam[-1], 0.0)
     if lam[0] < -1e-6 * max(top, 1e-300):
         message = (
@@ -407,9 +409,10 @@ def check_precomputed(K) -> None:
     if K.shape[0] > CHECKED_ROWS:
         return
     try:
-        linalg.cholesky(K + 1e-6 * largest * np.eye(K.shape[0]), lower=True, check_finite=False)
+        shifted = K + 1e-6 * largest * np.eye(K.shape[0])
+        interruptible(len(K), linalg.cholesky, shifted, lower=True, check_finite=False)
     except linalg.LinAlgError:
-        lowest = float(linalg.eigvalsh(K, subset_by_index=[0, 0])[0])
+        lowest = interruptible(len(K), linalg.eigvalsh, K, subset_by_index=[0, 0])[0]
         raise ValueError(
             f"kernel='precomputed' is not positive semi-definite: its smallest eigenvalue is "
             f"{lowest:.3g} (largest below {largest:.3g}). Add {-lowest:.3g} to its diagonal."

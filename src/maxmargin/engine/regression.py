@@ -15,6 +15,7 @@ from scipy import linalg
 from scipy.optimize import brentq
 
 from ..kernels.regression import admm_rule, gap_rule
+from .patience import interruptible
 from .rows import Rows, sweep, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
@@ -40,7 +41,7 @@ class Factor:
 def factorise(rows: Rows, weights: np.ndarray) -> Factor:
     """Spectrum of the weighted covariance of centred rows."""
     shares = weights / weights.sum()
-    lam, V = linalg.eigh(weighted_gram(rows, shares))
+    lam, V = interruptible(rows.shape[1], linalg.eigh, weighted_gram(rows, shares))
     return Factor(rows, shares, np.maximum(lam, 0.0), V)
 
 

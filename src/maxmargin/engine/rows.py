@@ -88,6 +88,13 @@ class Rows:
             values = values * values.dtype.type(self.scale)
         return DenseTile(values)
 
+    def stored(self) -> Rows:
+        """The same rows of Z, centred and scaled once and for all (dense), or as they are (CSR)."""
+        if self.is_sparse:
+            return self
+        tiles = [self.tile(i, j).values for i, j in _tiles(0, self.shape[0])]
+        return Rows(np.concatenate(tiles), n_jobs=self.n_jobs)
+
     def take(self, indices: np.ndarray) -> Rows:
         """Return the chosen rows, in memory."""
         data = self.data[indices]

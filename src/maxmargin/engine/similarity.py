@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from .features import FeatureMap
+from .patience import interruptible
 from .rows import over_blocks
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
@@ -179,9 +180,9 @@ def _invert_in_place(A: np.ndarray) -> None:
     """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
     potrf, potri = lapack.get_lapack_funcs(("potrf", "potri"), (A,))
     # The transpose is Fortran-ordered, so LAPACK works on A itself.
-    factor, failed = potrf(A.T, lower=1, overwrite_a=1, clean=0)
+    factor, failed = interruptible(len(A), potrf, A.T, lower=1, overwrite_a=1, clean=0)
     if failed == 0:
-        factor, failed = potri(factor, lower=1, overwrite_c=1)
+        factor, failed = interruptible(len(A), potri, factor, lower=1, overwrite_c=1)
     if failed != 0:
         raise ValueError(
             "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."

@@ -66,7 +66,7 @@ def grow_tree(
     members = [np.arange(n_rows)]
     urgency, room = [0.0], [n_leaves]
     while len(members) < n_leaves:
-        chosen = int(np.argmax(np.where(np.array(room) > 1, urgency, -np.inf)))
+        chosen = _next_leaf(members, urgency, room)
         rows = members[chosen]
         elsewhere = sum(room) - room[chosen]
         signs, model = split(rows, max(2, n_leaves - elsewhere))
@@ -83,6 +83,16 @@ def grow_tree(
             urgency[leaf] = priority(members[leaf]) if room[leaf] > 1 else -np.inf
         splits.append(model)
     return Tree(leaves, paths, splits)
+
+
+def _next_leaf(members, urgency, room) -> int:
+    """The most urgent leaf with room for two clusters, else the one with the most rows.
+
+    The latter happens where equal rows have made the sizes asked for impossible.
+    """
+    if max(room) > 1:
+        return int(np.argmax(np.where(np.array(room) > 1, urgency, -np.inf)))
+    return int(np.argmax([len(rows) for rows in members]))
 
 
 def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:

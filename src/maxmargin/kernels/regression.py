@@ -1,4 +1,4 @@
-"""Compiled per-row rules of the regression solver in ``alternating.py``.
+"""Compiled per-row rules of the solver in ``engine/regression.py``.
 
 A row with label -1 / +1 costs nothing while its score lies in [low, high] and grows with slope one
 outside; see ``kernels/splits.py`` for how hinge, absolute and epsilon-insensitive losses fit in.
