@@ -296,6 +296,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
         def capacity(indices):
             # Known classes must part, room or not.
             classes = len(np.unique(known[indices][known[indices] >= 0]))
+            if len(indices) < 2:
+                return max(len(indices), classes)
             if _scatter(rows.take(indices), sample.weights[indices]) == 0:
                 return max(1, classes)
             room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
@@ -488,7 +490,7 @@ def _in_root_features(state: State, rows: Rows, local: Rows) -> tuple[np.ndarray
 
 def _check_known_sizes(known, weights, floor) -> None:
     heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
-    if heavier > weights.sum() - floor + 1e-9 * floor:
+    if heavier > 0 and heavier > weights.sum() - floor + 1e-9 * floor:
         raise ValueError(
             f"partial_labels put a weight of {heavier:g} of {weights.sum():g} on one side of a "
             f"split, but balance asks for at least {floor:g} on the other. Lower balance."
@@ -650,13 +652,17 @@ def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:
 
 
 def _as_model(tree, order, width) -> Model:
-    splits = tree.splits
+    stump = FittedSplit(
+        np.zeros(width), -1.0, Outcome(State(np.zeros(0), np.zeros(0)), 0.0), 0.0, 0.0
+    )
+    splits = [stump if s is None else s for s in tree.splits]
     total = sum(s.weight for s in splits)
     return Model(
         coef=np.array([s.coef for s in splits]).reshape(len(splits), width),
         intercept=np.array([s.intercept for s in splits]),
         paths=tree.paths[order].astype(np.float64),
-        objective=sum(s.weight * s.outcome.state.objective for s in splits) / max(total, 1e-300),
+        objective=sum(s.weight * s.outcome.state.objective for s in splits if s.weight)
+        / max(total, 1e-300),
         # Steps off the size floor carry a penalty, which is no objective.
         history=[value for s in splits for value in s.outcome.history if value < OFF_FLOOR],
         n_iter=sum(s.outcome.n_iter for s in splits),

@@ -63,7 +63,7 @@ class BisectingMarginClustering(BaseMarginClustering):
     Attributes
     ----------
     splits_ : list of estimators
-        The fitted two-way models, in the order of the splits.
+        The fitted two-way models, in the order of the splits; None where no row was left to split.
     labels_, cluster_sizes_, exemplar_indices_, objective_, history_, n_iter_, stop_reason_
         As for the two-way estimators; ``history_`` has the objective of each split.
 
@@ -125,9 +125,10 @@ class BisectingMarginClustering(BaseMarginClustering):
         sample = make_sample(X, weights, known, merge=False)
         tree = self._grow(X, sample, self._generator(), watch)
         order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
-        self.splits_ = [model for model, _ in tree.splits]
-        self._split_rows = [rows for _, rows in tree.splits]
-        objectives = [model.objective_ for model in self.splits_]
+        self.splits_ = [None if split is None else split[0] for split in tree.splits]
+        self._split_rows = [None if split is None else split[1] for split in tree.splits]
+        fitted = [model for model in self.splits_ if model is not None]
+        objectives = [model.objective_ for model in fitted]
         model = Model(
             coef=np.zeros((0, 0)),
             intercept=np.zeros(0),
@@ -135,7 +136,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             objective=float(np.mean(objectives)) if objectives else 0.0,
             history=objectives,
             n_iter=len(objectives),
-            stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in self.splits_]),
+            stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
         )
         with threadpool_limits(1):
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
@@ -171,6 +172,8 @@ class BisectingMarginClustering(BaseMarginClustering):
         def capacity(indices):
             known = sample.known[indices]
             classes = len(np.unique(known[known >= 0]))
+            if len(indices) < 2:
+                return max(len(indices), classes)
             if _spread(X, sample.source[indices], self._pairwise) <= 0:
                 return max(1, classes)
             return max(classes, clusters_that_fit(weights[indices].sum(), floor, len(indices)))
@@ -207,8 +210,10 @@ class BisectingMarginClustering(BaseMarginClustering):
         return model
 
     def _split_scores(self, X, n_jobs: int, rows=None) -> np.ndarray:
-        scores = np.zeros((X.shape[0], len(self.splits_)))
+        scores = np.full((X.shape[0], len(self.splits_)), -1.0)
         for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
+            if model is None:
+                continue
             part = X[:, own] if self._pairwise else X
             both = cluster_scores(model._split_scores(part, n_jobs), model._paths)
             scores[:, j] = 0.5 * (both[:, 1] - both[:, 0])

@@ -23,7 +23,8 @@ class Tree:
     paths : ndarray of shape (k, k - 1), int8
         For each leaf the sign it needs at each split, 0 for splits not on its path.
     splits : list
-        What ``split`` returned, in the order of the columns of ``paths``.
+        What ``split`` returned, in the order of the columns of ``paths``; None for a split that no
+        row passes.
     """
 
     leaves: np.ndarray
@@ -66,10 +67,14 @@ def grow_tree(
     members = [np.arange(n_rows)]
     urgency, room = [0.0], [n_leaves]
     while len(members) < n_leaves:
-        chosen = _next_leaf(members, urgency, room)
+        chosen = _next_leaf(urgency, room)
         rows = members[chosen]
         elsewhere = sum(room) - room[chosen]
-        signs, model = split(rows, max(2, n_leaves - elsewhere))
+        if len(rows) < 2:
+            # Nothing left to split: a cluster that stays empty.
+            signs, model = np.full(len(rows), -1), None
+        else:
+            signs, model = split(rows, max(2, n_leaves - elsewhere))
         new, column = len(members), len(splits)
         paths[new] = paths[chosen]
         paths[chosen, column], paths[new, column] = -1, 1
@@ -80,19 +85,18 @@ def grow_tree(
         room.append(0)
         for leaf in (chosen, new):
             room[leaf] = capacity(members[leaf])
-            urgency[leaf] = priority(members[leaf]) if room[leaf] > 1 else -np.inf
+            urgency[leaf] = priority(members[leaf]) if len(members[leaf]) > 1 else -np.inf
         splits.append(model)
     return Tree(leaves, paths, splits)
 
 
-def _next_leaf(members, urgency, room) -> int:
-    """The most urgent leaf with room for two clusters, else the one with the most rows.
+def _next_leaf(urgency: list[float], room: list[int]) -> int:
+    """The most urgent leaf with room for two clusters, else the most urgent of all.
 
     The latter happens where equal rows have made the sizes asked for impossible.
     """
-    if max(room) > 1:
-        return int(np.argmax(np.where(np.array(room) > 1, urgency, -np.inf)))
-    return int(np.argmax([len(rows) for rows in members]))
+    enough = np.array(room) > 1
+    return int(np.argmax(np.where(enough | ~enough.any(), urgency, -np.inf)))
 
 
 def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:
