@@ -15,7 +15,7 @@ from .engine.similarity import factor_dtype, kernel_matrix, similarity_of
 from .least_squares import LeastSquaresMarginClustering, search_labels
 
 WIDTHS = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0)
-RIDGES = (0.25, 0.5, 1.0, 2.0, 4.0)
+RIDGES = (0.25, 0.5, 1.0, 2.0)  # more leaves only the coarsest split, which is always stable
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def select_parameters(
     n_clusters : int
     grid : dict, optional
         Lists under "gamma" and "ridge". By default widths sigma from 0.15 to 1 median distance, for
-        exp(-d^2 / (2 sigma^2)), and ridges from 1/4 to 4.
+        exp(-d^2 / (2 sigma^2)), and ridges from 1/4 to 2.
     n_restarts : int, default=10
     **params
         Further parameters of :class:`LeastSquaresMarginClustering`, such as ``random_state``.
