@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import LeastSquaresMarginClustering, select_parameters
 from maxmargin.engine.features import FeatureMap
+from maxmargin.engine.labels import LabelProblem, cluster_prices, random_labels, settle
 from maxmargin.engine.similarity import make_similarity
 from maxmargin.kernels.flips import (
     claim,
@@ -20,13 +21,7 @@ from maxmargin.kernels.flips import (
     steepest_steps,
     stochastic_round,
 )
-from maxmargin.least_squares import (
-    LabelProblem,
-    cluster_prices,
-    paper_objective,
-    random_labels,
-    settle,
-)
+from maxmargin.least_squares import paper_objective
 from maxmargin.metrics import adjusted_rand_score, clustering_accuracy
 
 

@@ -10,9 +10,10 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from .engine.features import median_distance
+from .engine.labels import search_labels
 from .engine.samples import make_sample
 from .engine.similarity import factor_dtype, kernel_matrix, similarity_of
-from .least_squares import LeastSquaresMarginClustering, search_labels
+from .least_squares import LeastSquaresMarginClustering
 
 WIDTHS = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0)
 RIDGES = (0.25, 0.5, 1.0, 2.0)  # more leaves only the coarsest split, which is always stable
