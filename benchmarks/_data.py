@@ -1,8 +1,10 @@
 """Data of the papers for the benchmarks, read from the folder named by MAXMARGIN_DATA."""
 
+import argparse
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -39,16 +41,6 @@ def sample(name, per_class, seed=0):
     return X[rows], y[rows]
 
 
-def ringnorm(n, seed=0):
-    """Breiman's ringnorm: two overlapping Gaussians of different spread in 20 dimensions."""
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.5).astype(int)
-    X = rng.normal(size=(n, 20))
-    X[y == 1] *= 2.0
-    X[y == 0] += 2.0 / np.sqrt(20)
-    return X, y
-
-
 def table(title, columns, rows):
     """Print rows under a title, numbers with two decimals."""
     cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
@@ -70,3 +62,13 @@ def best_time(work, *args):
         result = work(*args)
         times.append(time.process_time() - begin)
     return min(times), result
+
+
+def run_sections(sections, description, quiet):
+    """Command line of a benchmark: the sections named, or all."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("section", nargs="*", choices=[*sections, []], help="which tables to print")
+    chosen = parser.parse_args().section or list(sections)
+    warnings.simplefilter("ignore", quiet)
+    for section in chosen:
+        sections[section]()

@@ -7,9 +7,7 @@ means that no setting was chosen with the true labels; "post hoc" that the kerne
 the paper.
 """
 
-import argparse
 import time
-import warnings
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -17,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import euclidean_distances
 from sklearn.svm import SVR
 
-from _data import best_time, classes, load, ringnorm, sample, table
+from _data import best_time, classes, load, run_sections, sample, table
 from maxmargin import AlternatingMarginClustering
+from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.balance import balanced_split, size_floor
 from maxmargin.metrics import balanced_clustering_error, clustering_error
 
@@ -232,7 +231,7 @@ def svr_speed():
 def scale():
     rows, ours = [], {}
     for n in (10_000, 100_000, 1_000_000):
-        X, y = ringnorm(n)
+        X, y = ringnorm(n // 2)
         for loss in ("squared", "laplacian"):
             model = AlternatingMarginClustering(
                 loss=loss, n_components=128, balance=0.94, random_state=0, n_jobs=1
@@ -265,14 +264,5 @@ SECTIONS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("section", nargs="*", choices=[*SECTIONS, []], help="which tables to print")
-    chosen = parser.parse_args().section or list(SECTIONS)
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    for section in chosen:
-        SECTIONS[section]()
-
-
 if __name__ == "__main__":
-    main()
+    run_sections(SECTIONS, __doc__, ConvergenceWarning)

@@ -6,7 +6,6 @@ Sections: label-free, table-1, speed, sizes, known. "Label-free" means that no s
 with the true labels; "post hoc" that the width and ridge were, over the paper's own grid.
 """
 
-import argparse
 import time
 import tracemalloc
 import warnings
@@ -20,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score, euclidean_distances
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from _data import best_time, classes, load, table
+from _data import best_time, classes, load, run_sections, table
 from maxmargin import LeastSquaresMarginClustering, select_parameters
 from maxmargin.engine.similarity import kernel_matrix
 from maxmargin.kernels.flips import make_scratch, shake_round
@@ -300,14 +299,5 @@ SECTIONS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("section", nargs="*", choices=[*SECTIONS, []], help="which tables to print")
-    chosen = parser.parse_args().section or list(SECTIONS)
-    warnings.simplefilter("ignore", UserWarning)
-    for section in chosen:
-        SECTIONS[section]()
-
-
 if __name__ == "__main__":
-    main()
+    run_sections(SECTIONS, __doc__, UserWarning)

@@ -1,6 +1,5 @@
 """Shared settings and data of the tests."""
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits, make_blobs
@@ -26,13 +25,3 @@ def digits_pair():
 def blobs():
     """Four well separated blobs of unequal size."""
     return make_blobs([60, 45, 30, 15], n_features=5, cluster_std=0.6, random_state=3)
-
-
-def ringnorm(n, seed=0):
-    """Breiman's ringnorm: two overlapping Gaussians of different spread in 20 dimensions."""
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.5).astype(int)
-    X = rng.normal(size=(n, 20))
-    X[y == 1] *= 2.0
-    X[y == 0] += 2.0 / np.sqrt(20)
-    return X, y

@@ -31,10 +31,9 @@ from maxmargin import (
     TimeLimit,
 )
 from maxmargin._compat import HAS_CALLBACKS
+from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.patience import interruptible
 from maxmargin.persistence import load_model, save_model
-
-from .conftest import ringnorm
 
 ESTIMATORS = [
     AlternatingMarginClustering(kernel=kernel, loss=loss)
@@ -86,7 +85,7 @@ def hurried(estimator, **params):
 @every
 @pytest.mark.parametrize("k", [2, 3])
 def test_threads_change_no_bit(estimator, k):
-    X, _ = ringnorm(40_000, seed=k)
+    X, _ = ringnorm(20_000, seed=k)
     X = X[:, :4]
     fits = [hurried(estimator, n_clusters=k, n_jobs=jobs).fit(X) for jobs in (1, 2, 8)]
     for other in fits[1:]:
@@ -325,7 +324,7 @@ def test_time_limit(digits_pair):
 
 
 def test_not_converging_is_said(digits_pair):
-    X, _ = ringnorm(300)
+    X, _ = ringnorm(150)
     model = AlternatingMarginClustering(
         loss="squared", alpha=1e-3, init="random", n_init=1, max_iter=1, random_state=0
     )

@@ -7,6 +7,7 @@ user calls is written here, once.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -129,7 +130,14 @@ class BaseMarginClustering(
     ClusterMixin,
     BaseEstimator,
 ):
-    """Base of all margin clustering estimators; not for direct use."""
+    """Base of all margin clustering estimators; not for direct use.
+
+    A method gives ``_fit_rows(rows, sample, fmap, rng, watch, warm) -> Model``, the clustering of
+    mapped rows, and ``_margin_losses(margins)``, the loss of rows with a given margin.
+    """
+
+    _fit_rows: Callable[..., Model]
+    _margin_losses: Callable[[np.ndarray], np.ndarray]
 
     @with_callbacks
     def fit(self, X, y=None, *, sample_weight=None, partial_labels=None):
@@ -207,10 +215,6 @@ class BaseMarginClustering(
             rng=rng,
             n_jobs=n_jobs,
         )
-
-    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
-        """Cluster mapped rows: the method itself."""
-        raise NotImplementedError
 
     # -- checks ---------------------------------------------------------------------------------
 
@@ -408,10 +412,6 @@ class BaseMarginClustering(
         """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
         margins = self.decision_function(X).max(axis=1)
         return -float(self._margin_losses(margins).mean())
-
-    def _margin_losses(self, margins: np.ndarray) -> np.ndarray:
-        """Loss of rows with the given margin."""
-        raise NotImplementedError
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""

@@ -68,11 +68,11 @@ def digit_pair(digits: Any, a: int, b: int) -> tuple[Any, Any]:
     return digits.data[chosen], (digits.target[chosen] == b).astype(int)
 
 
-def ringnorm(n_rows: int = 500, n_columns: int = 20) -> tuple[Any, Any]:
-    """Return Breiman's ringnorm: a wide normal cloud around a narrow one."""
+def ringnorm(n_rows: int = 500, n_columns: int = 20, seed: int = 0) -> tuple[Any, Any]:
+    """Return Breiman's ringnorm: a wide normal cloud around a narrow one, n_rows of each."""
     import numpy as np
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     wide = 2 * rng.normal(size=(n_rows, n_columns))
     narrow = rng.normal(size=(n_rows, n_columns)) + 2 / np.sqrt(n_columns)
     return np.concatenate([wide, narrow]), np.repeat([0, 1], n_rows)
