@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ._compat import TimeLimit
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
+    from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
     from .selection import select_parameters
 
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlternatingMarginClustering",
     "BisectingMarginClustering",
+    "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
     "TimeLimit",
     "__version__",
@@ -27,6 +29,7 @@ __all__ = [
 _HOMES = {
     "AlternatingMarginClustering": ".alternating",
     "BisectingMarginClustering": ".bisecting",
+    "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
     "TimeLimit": "._compat",
     "select_parameters": ".selection",

@@ -133,11 +133,11 @@ class BaseMarginClustering(
     """Base of all margin clustering estimators; not for direct use.
 
     A method gives ``_fit_rows(rows, sample, fmap, rng, watch, warm) -> Model``, the clustering of
-    mapped rows, and ``_margin_losses(margins)``, the loss of rows with a given margin.
+    mapped rows, and ``_decision_losses(decision)``, the loss of rows with given scores.
     """
 
     _fit_rows: Callable[..., Model]
-    _margin_losses: Callable[[np.ndarray], np.ndarray]
+    _decision_losses: Callable[[np.ndarray], np.ndarray]
 
     @with_callbacks
     def fit(self, X, y=None, *, sample_weight=None, partial_labels=None):
@@ -203,6 +203,18 @@ class BaseMarginClustering(
     def _mergeable(self) -> bool:
         """Whether equal rows may be merged (not where the user gave something row by row)."""
         return True
+
+    def _given_labels(self, sample: Sample, warm) -> np.ndarray | None:
+        """Labels to start from, one per row of the sample: ``init`` or those of a warm start."""
+        if isinstance(self.init, str):
+            return None if warm is None else warm[sample.source]
+        labels = np.asarray(self.init)
+        if labels.shape != (sample.n_given,):
+            raise ValueError(
+                f"init must have one label for each of the {sample.n_given} rows of X, got an "
+                f"array of shape {labels.shape}."
+            )
+        return np.unique(labels, return_inverse=True)[1][sample.source]
 
     def _fit_features(self, sample: Sample, rng, n_jobs) -> tuple[FeatureMap, Rows]:
         params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
@@ -410,8 +422,7 @@ class BaseMarginClustering(
 
     def score(self, X, y=None) -> float:
         """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
-        margins = self.decision_function(X).max(axis=1)
-        return -float(self._margin_losses(margins).mean())
+        return -float(self._decision_losses(self.decision_function(X)).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""

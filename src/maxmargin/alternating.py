@@ -52,6 +52,7 @@ from .engine.balance import (
     row_losses,
     sign_split,
     size_floor,
+    warn_short,
 )
 from .engine.descent import Outcome, descend
 from .engine.features import centred_rows, evaluate_kernel
@@ -274,7 +275,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
     def _mergeable(self) -> bool:
         return isinstance(self.init, str)
 
-    def _margin_losses(self, margins):
+    def _decision_losses(self, decision):
+        margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), margins, self.loss, self.epsilon)
 
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
@@ -312,18 +314,6 @@ class AlternatingMarginClustering(BaseMarginClustering):
         tree = grow_tree(rows.shape[0], self.n_clusters, split, priority, capacity)
         order = cluster_order(tree.leaves, known, sample.weights, self.n_clusters)
         return _as_model(tree, order, rows.shape[1])
-
-    def _given_labels(self, sample, warm) -> np.ndarray | None:
-        """Labels to start from, one per row of the sample, or None."""
-        if isinstance(self.init, str):
-            return None if warm is None else warm[sample.source]
-        labels = np.asarray(self.init)
-        if labels.shape != (sample.n_given,):
-            raise ValueError(
-                f"init must have one label for each of the {sample.n_given} rows of X, got an "
-                f"array of shape {labels.shape}."
-            )
-        return np.unique(labels, return_inverse=True)[1][sample.source]
 
     def _settings(self, fmap, rng, watch) -> Settings:
         return Settings(
@@ -499,12 +489,7 @@ def _check_known_sizes(known, weights, floor) -> None:
 
 def _warn_about(state: State, floor: float, settings: Settings) -> None:
     if state.shortfall > 0:
-        warnings.warn(
-            f"balance={settings.balance} cannot be met: equal rows or weights leave a cluster "
-            f"{state.shortfall:g} short of {floor:g}. The nearest sizes are kept.",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn_short(settings.balance, state.shortfall, floor)
     if state.fit is not None and state.fit.gap > settings.gap:
         warnings.warn(
             f"The regression on the final labels reached a relative duality gap of "

@@ -117,8 +117,8 @@ class BisectingMarginClustering(BaseMarginClustering):
         """Peak memory in bytes that a fit needs beyond X itself: that of its first split."""
         return self._two_way().estimate_memory(n_samples, n_features) + n_samples * n_features * 8
 
-    def _margin_losses(self, margins):
-        return self._two_way()._margin_losses(margins)
+    def _decision_losses(self, decision):
+        return self._two_way()._decision_losses(decision)
 
     def _fit_validated(self, X, weights, known, warm, watch) -> None:
         outer, watch = watch, FitWatch(self) if watch is None else watch

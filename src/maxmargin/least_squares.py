@@ -225,7 +225,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def _mergeable(self) -> bool:
         return True
 
-    def _margin_losses(self, margins):
+    def _decision_losses(self, decision):
+        margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), 2.0 * margins - 1.0, "squared")
 
     # -- the fit ----------------------------------------------------------------------------------

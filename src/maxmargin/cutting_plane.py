@@ -1,0 +1,587 @@
+r"""Cutting-plane margin clustering: two or many clusters in a handful of passes over the data.
+
+Zhao, Wang & Zhang, "Efficient MultiClass Maximum Margin Clustering", ICML 2008. One weight vector
+per cluster, the margin of Crammer & Singer, labels free:
+
+.. math::
+    \min_{y, W}\; \frac{\alpha}{2} |W|^2 + \frac{1}{n} \sum_i \max(0,\, 1 - (w_{y_i}'z_i -
+    \max_{r \ne y_i} w_r'z_i))
+    \quad\text{with at least ``balance * n / k`` rows in every cluster.}
+
+For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
+which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A constraint
+found under old labels is still one under new labels, so the cuts are kept and corrected on the rows
+that moved.
+
+=========================================  =========================================================
+in the paper                               here
+=========================================  =========================================================
+(4) labels, (14) most violated constraint  ``kernels.cuts.cut_rule``
+(11) one slack, (k + 1)^n constraints      ``engine.cuts.LabelledCuts``
+(16) class balance                         ``score_balance``, ``engine.qp.ScoreBalance``
+(17), (20) and the dual of (20)            ``engine.cuts.CutPool.solve``, ``engine.qp.solve_qp``
+(19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
+Algorithm 1 (cuts outside)                 ``PaperNesting``, ``nesting="paper"``
+Algorithm 2 (CCCP)                         ``PaperNesting.follow_labels``
+section 3, linear time                     ``n_passes_``
+=========================================  =========================================================
+
+The paper starts from an empty set of constraints, whose solution W = 0 has no labels: here the
+first cut comes from initial labels. By default cuts and labels are merged: every pass brings one
+cut and new labels (``Merged``), and labels are settled at the end (``settle``), so that the final
+margin problem is solved to a certified gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._compat import Interval, StrOptions
+from .engine.balance import row_losses, size_floor, warn_short
+from .engine.cuts import LabelledCuts, Look
+from .engine.descent import CONVERGED, MAX_ITER, STALLED, Outcome, descend
+from .engine.features import fit_features, kernel_params
+from .engine.labels import lead_of
+from .engine.prices import floor_prices
+from .engine.qp import ScoreBalance
+from .engine.rows import Rows, scores, weighted_sum
+from .engine.samples import Sample
+from .engine.starts import kmeans_labels
+
+ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
+START_ROWS = 5000  # starts are compared on a subsample of this size
+PROBE_ROWS = 20_000  # rows on which prices for the size floor are found
+ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
+OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
+PATIENCE = 15
+CCCP_STOP = 0.01
+
+
+class CuttingPlaneMarginClustering(BaseMarginClustering):
+    """Maximum margin clustering by cutting planes: linear in the number of rows.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Number of clusters.
+    kernel : str or callable, default="linear"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". The linear kernel
+        works on X itself, dense or CSR; others through an explicit feature map.
+    gamma : "median", float or None, default="median"
+        Width of the kernel; "median" is 1 / median squared distance.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    n_components : int, "auto" or None, default="auto"
+        Rank of the feature map; None is exact.
+    alpha : float, default=0.03
+        Strength of the regulariser, on features of unit mean square.
+    balance : float, default=0.5
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. Without
+        it the lowest objective often has an empty cluster.
+    score_balance : float or None, default=None
+        Largest difference between the mean scores of two clusters. On centred features it frees
+        intercepts within this range; with ``center=False`` there are none, and it is the paper's
+        constraint (16) to the letter.
+    center : bool, default=True
+        Whether features are centred. Without centring and ``score_balance`` one cluster tends to
+        take all rows.
+    nesting : {"merged", "paper"}, default="merged"
+        One cut and new labels in every pass, or the paper's cuts outside and CCCP inside.
+    anneal : bool or "auto", default="auto"
+        Whether starts are followed from strong to weak regularisation; "auto" does so for two
+        clusters (for many it was measured to harm).
+    init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
+        Start. "auto" tries k-means labels and random directions; the lowest objective wins.
+    n_init : int or "auto", default="auto"
+        Number of starts; "auto" is 20.
+    max_iter : int, default=200
+        Most passes over the data of one descent.
+    tol : float, default=1e-3
+        A descent ends when the gap, relative to the objective, and the share of the rows that
+        change cluster are at most this. With ``nesting="paper"`` it is the paper's epsilon, the
+        gap itself.
+    warm_start : bool, default=False
+        Start from the labels that the previous fit predicts.
+    verbose : int, default=0
+        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts; the same seed gives the same bits on any number of threads.
+    n_jobs : int or None, default=None
+        Threads over blocks of rows.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row; clusters are numbered by falling size.
+    cluster_sizes_ : ndarray of shape (n_clusters,)
+    exemplar_indices_ : ndarray of shape (n_clusters,)
+        Most certain row of each cluster.
+    coef_, intercept_ : ndarray of shape (n_clusters, n_components) and (n_clusters,)
+        One score per cluster, in feature space; for the linear kernel they apply to X itself. The
+        intercepts hold what ``balance`` needs to keep every cluster at its least size.
+    objective_ : float
+        ``alpha/2 |W|^2`` plus the mean hinge loss for the final labels.
+    gap_ : float
+        How far ``objective_`` can be above the best value for the final labels.
+    history_ : list of float
+        Objective of every pass of the last descent; it may rise.
+    best_history_ : list of float
+        The lowest objective so far; it does not rise.
+    restart_objectives_ : ndarray
+        Objective that each start led to, on the rows the starts were compared on.
+    n_passes_ : int
+        Passes over all rows (those over a subsample are not counted).
+    n_cuts_ : int
+        Cuts kept at the end.
+    n_iter_ : int
+        Passes of the last descent.
+    stop_reason_ : str
+        "converged", "max_iter", "stalled", "time" or "callback".
+
+    Notes
+    -----
+    In the paper's symbols alpha = beta / s^2, where s is ``feature_scale_``, and
+    ``score_balance`` = l / n. ``nesting="paper", tol=0.01`` has its absolute epsilon and its 1 %
+    stop of the CCCP. Two clusters: w_1 = -w_0, and the form with one vector w = 2 w_1 and
+    ``|w'z|`` has C = 2 / alpha.
+
+    References
+    ----------
+    B. Zhao, F. Wang, C. Zhang. Efficient MultiClass Maximum Margin Clustering. ICML, 2008.
+
+    Examples
+    --------
+    >>> from maxmargin import CuttingPlaneMarginClustering
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.metrics import adjusted_rand_score
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CuttingPlaneMarginClustering(n_clusters=3, random_state=0).fit(X)
+    >>> adjusted_rand_score(y, model.labels_) > 0.7
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **SHARED_CONSTRAINTS,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "score_balance": [Interval(Real, 0, None, closed="left"), None],
+        "center": ["boolean"],
+        "nesting": [StrOptions({"merged", "paper"})],
+        "anneal": [StrOptions({"auto"}), "boolean"],
+        "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        kernel="linear",
+        gamma="median",
+        degree=3,
+        coef0=1,
+        n_components="auto",
+        alpha=0.03,
+        balance=0.5,
+        score_balance=None,
+        center=True,
+        nesting="merged",
+        anneal="auto",
+        init="auto",
+        n_init="auto",
+        max_iter=200,
+        tol=1e-3,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.alpha = alpha
+        self.balance = balance
+        self.score_balance = score_balance
+        self.center = center
+        self.nesting = nesting
+        self.anneal = anneal
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _mergeable(self) -> bool:
+        return isinstance(self.init, str)
+
+    def _decision_losses(self, decision):
+        lead = lead_of(decision, decision.argmax(axis=1))
+        return row_losses(np.ones(len(lead)), lead, "hinge")
+
+    def _fit_features(self, sample: Sample, rng, n_jobs):
+        params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
+        return fit_features(
+            sample.X,
+            sample.weights,
+            kernel=self.kernel,
+            params=params,
+            n_components=self.n_components,
+            rng=rng,
+            n_jobs=n_jobs,
+            center=self.center,
+            widest=None,  # nothing here is factored: a linear problem stays as wide as it is
+        )
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        k, width = self.n_clusters, rows.shape[1]
+        if k == 1:
+            return Model(np.zeros((1, width)), np.zeros(1), np.eye(1), extras=_extras())
+        mean = None
+        if self.score_balance is not None and not self.center:
+            mean = weighted_sum(rows, (sample.weights / sample.weights.sum())[:, None])[0]
+        task = Task(
+            k=k,
+            alpha=self.alpha,
+            floor=size_floor(self.balance, sample.weights.sum(), k, sample.whole),
+            bound=self.score_balance,
+            mean=mean,
+            nesting=self.nesting,
+            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            watch=watch,
+        )
+        stage, state, objectives = self._started(rows, task, sample, rng, warm)
+        fitted = conclude(stage, state)
+        if fitted.state.missing > 0:
+            warn_short(self.balance, fitted.state.missing, task.floor)
+        return Model(
+            coef=fitted.state.coef,
+            intercept=fitted.state.intercept + fitted.state.prices,
+            paths=np.eye(k),
+            objective=fitted.state.value,
+            history=fitted.history,
+            n_iter=fitted.n_iter,
+            stop_reason=fitted.stop_reason,
+            extras=_extras(
+                fitted.state.gap, fitted.history, objectives, stage.cuts.n_passes, len(stage.cuts.codes)
+            ),
+        )
+
+    def _started(self, rows, task: Task, sample, rng, warm) -> tuple[Stage, State, list[float]]:
+        """The stage on all rows, where the best start leads to, and what every start led to."""
+        k, n = self.n_clusters, rows.shape[0]
+        given = self._given_labels(sample, warm)
+        if given is not None:
+            starts = [_from_labels(rows, given, sample.weights, sample.known, k)]
+            return best_start(rows, sample.weights, sample.known, starts, task)
+        n_starts = 20 if self.n_init == "auto" else self.n_init
+        if n <= START_ROWS:
+            starts = starts_of(rows, sample.weights, sample.known, task, self.init, n_starts, rng)
+            return best_start(rows, sample.weights, sample.known, starts, task)
+        few = np.sort(rng.choice(n, START_ROWS, replace=False))
+        some, weights, known = rows.take(few).stored(), sample.weights[few], sample.known[few]
+        share = weights.sum() / sample.weights.sum()
+        rough = replace(task, floor=task.floor * share)
+        starts = starts_of(some, weights, known, rough, self.init, n_starts, rng)
+        found, state, objectives = best_start(some, weights, known, starts, rough)
+        stage = Stage(LabelledCuts(rows, sample.weights, sample.known, k), task)
+        return stage, stage.continued(found, state), objectives
+
+
+def _extras(gap=0.0, history=(), objectives=(0.0,), n_passes=0, n_cuts=0) -> dict:
+    return {
+        "gap_": float(gap),
+        "best_history_": np.minimum.accumulate(history).tolist() if len(history) else [],
+        "restart_objectives_": np.array(objectives),
+        "n_passes_": n_passes,
+        "n_cuts_": n_cuts,
+    }
+
+
+@dataclass(frozen=True)
+class Task:
+    """The estimator's parameters as the functions below need them."""
+
+    k: int
+    alpha: float
+    floor: float  # least weight of a cluster
+    bound: float | None  # on the difference of two mean scores
+    mean: np.ndarray | None  # mean row where features are not centred
+    nesting: str
+    anneal: bool
+    tol: float
+    max_iter: int
+    watch: Callable[[float], str | None]
+
+
+@dataclass(frozen=True)
+class State:
+    """A model, what a pass found at it, and the model that the cuts suggest next.
+
+    Attributes
+    ----------
+    coef, intercept : ndarray of shape (k, r) and (k,)
+    prices : ndarray of shape (k,)
+        Added to the scores in the label step, so that every cluster keeps its least size.
+    value : float
+        Objective for the labels of the pass.
+    gap : float
+        How far ``value`` can be above the best value for those labels.
+    missing : float
+        Weight that the smallest cluster misses: 0 unless equal rows forbid it.
+    ahead : tuple of ndarray
+        Coefficients and intercepts that are best for the cuts so far.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    prices: np.ndarray
+    value: float
+    gap: float
+    missing: float
+    ahead: tuple[np.ndarray, np.ndarray]
+
+
+class Stage:
+    """The method on given rows: what ``descend`` runs. Its cuts and labels grow with every step."""
+
+    def __init__(self, cuts: LabelledCuts, task: Task):
+        self.cuts, self.task = cuts, task
+        self.tight = False  # whether the size floor held back the labels of the last pass
+
+    def opened(self, labels: np.ndarray, coef: np.ndarray, intercept=None) -> State:
+        """State after a first cut: that of given labels, at given coefficients."""
+        intercept = np.zeros(self.cuts.k) if intercept is None else intercept
+        free = np.zeros(self.cuts.k)
+        look = self.cuts.look(coef, intercept, free, fixed=labels)
+        self.cuts.adopt(look)
+        self.cuts.add(look, (coef, intercept))
+        bound, ahead = self.solve()
+        return self._state(coef, intercept, free, look, bound, ahead)
+
+    def continued(self, other: Stage, state: State) -> State:
+        """State on these rows from one on a part of them: its model, and its cuts anew.
+
+        The cuts in use there are found again here, at the models that they came from; without them
+        the first models on all rows would be those of one or two cuts.
+        """
+        point = state.coef, state.intercept
+        look, prices = self._labelled(*point)
+        self.cuts.adopt(look)
+        self.cuts.add(look, point)
+        for use, origin in zip(other.cuts.pool.multipliers, other.cuts.origins):
+            if use > 0:
+                tried = self.cuts.look(*origin, prices, fixed=self.cuts.labels)
+                self.cuts.add(tried, origin)
+        return self._state(*point, prices, look, *self.solve())
+
+    def step(self, state: State) -> State:
+        """One pass, new labels, one cut; the paper's nesting first lets the labels settle."""
+        point, bound = state.ahead, None
+        if self.task.nesting == "paper":
+            point = self._followed(point)
+        look, prices = self._labelled(*point)
+        self.cuts.adopt(look)
+        if self.task.nesting == "paper":
+            # It stops where the new constraint is violated by epsilon at most: before it is added.
+            bound, _ = self.solve()
+        self.cuts.add(look, point)
+        value, ahead = self.solve()
+        self.cuts.prune()
+        return self._state(*point, prices, look, value if bound is None else bound, ahead)
+
+    def _followed(self, ahead):
+        """Algorithm 2, CCCP: labels and model in turn, without new cuts, while it gains 1 %."""
+        last = np.inf
+        while True:
+            look, _ = self._labelled(*ahead)
+            self.cuts.adopt(look)
+            bound, ahead = self.solve()
+            if bound > (1.0 - CCCP_STOP) * last or self.cuts.n_passes > self.task.max_iter:
+                return ahead
+            last = bound
+
+    def solve(self) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        """Lower bound for the current labels, and the best model for the cuts."""
+        task, cuts = self.task, self.cuts
+        k, alpha = cuts.k, task.alpha
+        vectors = cuts.pool.vectors.reshape(-1, k, cuts.rows.shape[1])
+        balance = None
+        if task.bound is not None and task.mean is None:
+            balance = ScoreBalance(task.bound, cuts.shares, None)
+        elif task.bound is not None:
+            square = float(task.mean @ task.mean) / alpha
+            balance = ScoreBalance(task.bound, vectors @ task.mean / alpha, square)
+        solution = cuts.pool.solve(alpha, balance)
+        coef = cuts.pool.coef(alpha).reshape(k, -1)
+        intercept = np.zeros(k)
+        if balance is not None and balance.square is None:
+            intercept = solution.intercept
+        elif balance is not None:
+            coef = coef - np.outer(solution.tau, task.mean) / alpha
+        return solution.value, (coef, intercept)
+
+    def _labelled(self, coef, intercept) -> tuple[Look, np.ndarray]:
+        """One pass with free labels that respect the size floor."""
+        free = np.zeros(self.cuts.k)
+        prices = self.prices(coef, intercept) if self.tight else free
+        look = self.cuts.look(coef, intercept, prices)
+        self.tight = bool(prices.any())
+        if self.tight or self._missing(look) == 0:
+            return look, prices
+        prices = self.prices(coef, intercept)
+        self.tight = True
+        return self.cuts.look(coef, intercept, prices), prices
+
+    def prices(self, coef, intercept, exact: bool = False) -> np.ndarray:
+        """Prices that keep every cluster at its least size, found on at most ``PROBE_ROWS`` rows."""
+        cuts, n = self.cuts, self.cuts.rows.shape[0]
+        if exact or n <= PROBE_ROWS:
+            rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
+        else:
+            few = np.linspace(0, n - 1, PROBE_ROWS).astype(np.int64)
+            rows, weights, known = cuts.rows.take(few), cuts.weights[few], cuts.known[few]
+            floor = self.task.floor * weights.sum() / cuts.total
+            # A cluster this small on the probe may be smaller on all rows.
+            floor *= 1.0 + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
+            floor = min(floor, weights.sum() / cuts.k)
+        return floor_prices(scores(rows, coef) + intercept, weights, floor, known)
+
+    def _missing(self, look: Look) -> float:
+        short = self.task.floor - float(look.sizes.min())
+        return short if short > 1e-9 * self.task.floor else 0.0
+
+    def _state(self, coef, intercept, prices, look: Look, bound, ahead) -> State:
+        value = 0.5 * self.task.alpha * float((coef * coef).sum()) + look.loss
+        return State(coef, intercept, prices, value, value - bound, self._missing(look), ahead)
+
+    def objective(self, state: State) -> float:
+        """Value of a state, and more than any labelling costs off the size floor."""
+        share = state.missing / self.cuts.total
+        return state.value + (OFF_FLOOR * (1.0 + share) if share > 0 else 0.0)
+
+    def change(self, _old: State, new: State) -> float:
+        """The gap, which proves that the model solves the problem of its own labels."""
+        return new.gap if self.task.nesting == "paper" else new.gap / max(new.value, 1e-300)
+
+    def settled(self, state: State, budget: int) -> tuple[State, list[float], str]:
+        """Solve the margin problem of the labels to the tolerance; relabel until they stay.
+
+        The value does not rise from one labelling to the next: this is CCCP with exact steps.
+        """
+        history: list[float] = []
+        point, task = (state.coef, state.intercept), self.task
+        while True:
+            look, prices = self._labelled(*point)
+            self.cuts.adopt(look)
+            self.cuts.add(look, point)
+            state = self._state(*point, prices, look, *self.solve())
+            history.append(self.objective(state))
+            if self.change(state, state) <= task.tol:
+                return state, history, CONVERGED
+            while self.change(state, state) > task.tol:
+                reason = task.watch(state.value) or (MAX_ITER if len(history) >= budget else None)
+                if reason is not None:
+                    return state, history, reason
+                state = self._improved(state, prices)
+                history.append(self.objective(state))
+            point = (state.coef, state.intercept)
+
+    def _improved(self, state: State, prices) -> State:
+        """One pass and one cut for the labels as they are."""
+        look = self.cuts.look(*state.ahead, prices, fixed=self.cuts.labels)
+        self.cuts.add(look, state.ahead)
+        bound, ahead = self.solve()
+        new = self._state(*state.ahead, prices, look, bound, ahead)
+        self.cuts.prune()
+        return (
+            new
+            if new.value <= state.value
+            else replace(state, gap=state.value - bound, ahead=ahead)
+        )
+
+
+def conclude(stage: Stage, state: State) -> Outcome:
+    """Descend from a state; then solve the margin problem of the best labels found."""
+    task = stage.task
+    found = _run(stage, state)
+    best = found.state
+    if found.stop_reason not in (CONVERGED, STALLED, MAX_ITER):
+        return found
+    if found.stop_reason == CONVERGED and stage.change(best, best) <= task.tol:
+        return found
+    best, history, reason = stage.settled(best, task.max_iter)
+    n_iter = found.n_iter + len(history)
+    return Outcome(best, stage.objective(best), found.history + history, n_iter, reason)
+
+
+def best_start(rows, weights, known, starts, task: Task) -> tuple[Stage, State, list[float]]:
+    """Follow every start roughly; the stage and state of the lowest objective, and all of them."""
+    alphas = [task.alpha]
+    if task.anneal and task.alpha < ANNEAL_FROM:
+        alphas = np.geomspace(ANNEAL_FROM, task.alpha, ANNEAL_STEPS).tolist()
+    tol = max(task.tol, ROUGH_TOL) if task.nesting == "merged" else task.tol
+    rough = replace(task, tol=tol, max_iter=min(task.max_iter, ROUGH_PASSES))
+    objectives: list[float] = []
+    for labels, coef in starts:
+        cuts = LabelledCuts(rows, weights, known, coef.shape[0])
+        state = Stage(cuts, rough).opened(labels, coef)
+        for alpha in alphas:
+            stage = Stage(cuts, replace(rough, alpha=alpha))
+            outcome = _run(stage, replace(state, ahead=stage.solve()[1], value=np.inf))
+            state = outcome.state
+        objectives.append(outcome.objective)
+        if outcome.objective <= min(objectives):
+            best = Stage(cuts, task), replace(state, ahead=stage.solve()[1])
+    return *best, objectives
+
+
+def _run(stage: Stage, state: State) -> Outcome:
+    task = stage.task
+    return descend(
+        stage,
+        state,
+        max_iter=task.max_iter,
+        tol=task.tol,
+        watch=task.watch,
+        monotone=False,
+        patience=PATIENCE,
+    )
+
+
+def starts_of(rows, weights, known, task: Task, init, n_starts, rng):
+    """Labels and coefficients to start from: k-means runs, then random directions."""
+    k = task.k
+    n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
+    starts = [
+        _from_labels(rows, kmeans_labels(rows.data, k, weights, rng, n_init=1), weights, known, k)
+        for _ in range(n_kmeans)
+    ]
+    for _ in range(n_starts - n_kmeans):
+        coef = rng.standard_normal((k, rows.shape[1]))
+        found = scores(rows, coef)
+        found += floor_prices(found, weights, task.floor, known)
+        starts.append((np.where(known >= 0, known, found.argmax(axis=1)), coef))
+    return starts
+
+
+def _from_labels(rows: Rows, labels, weights, known, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, renamed to agree with known ones, and the means of their clusters."""
+    if (known >= 0).any():
+        agreement = np.zeros((k, k))
+        np.add.at(agreement, (labels[known >= 0], known[known >= 0]), weights[known >= 0])
+        labels = linear_sum_assignment(-agreement)[1][labels]
+        labels = np.where(known >= 0, known, labels)
+    member = (labels[:, None] == np.arange(k)) * weights[:, None]
+    return labels, weighted_sum(rows, member / np.maximum(member.sum(axis=0), 1e-300))
