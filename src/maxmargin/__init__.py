@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
     from .cutting_plane import CuttingPlaneMarginClustering
+    from .constraints import PairwiseConstraints
     from .least_squares import LeastSquaresMarginClustering
     from .selection import select_parameters
 
@@ -20,6 +21,7 @@ __all__ = [
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
+    "PairwiseConstraints",
     "TimeLimit",
     "__version__",
     "select_parameters",
@@ -31,6 +33,7 @@ _HOMES = {
     "BisectingMarginClustering": ".bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
+    "PairwiseConstraints": ".constraints",
     "TimeLimit": "._compat",
     "select_parameters": ".selection",
 }

@@ -1,0 +1,443 @@
+"""What people know about pairs of rows: these two belong together, those two apart.
+
+A :class:`PairwiseConstraints` is as long as the rows it is about. Cut together with them (by a
+grid search, a cross-validation or a pipeline) it keeps the links inside the cut and numbers their
+rows anew, so that links never point at the wrong rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .engine.link_graph import (
+    Contradiction,
+    cannot_clique,
+    groups_of,
+    odd_ring,
+    shortest_chain,
+)
+from .engine.links import (
+    Links,
+    checked_count,
+    checked_pairs,
+    checked_weights,
+    random_pairs,
+    recut,
+)
+from .files import DataError, atomic_write, check_exists
+
+__all__ = ["Contradiction", "ContradictionError", "PairwiseConstraints"]
+
+MUST = ("must-link", "must", "ml", "same", "1", "true", "yes")
+CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no")
+COLUMNS = ["row_a", "row_b", "relation", "weight"]
+
+
+class ContradictionError(ValueError):
+    """Links that cannot all hold; ``contradiction`` says why."""
+
+    def __init__(self, contradiction: Contradiction):
+        super().__init__(
+            f"constraints contradict each other: {contradiction}. Correct the links, or let them "
+            "be outvoted with on_conflict='soft'."
+        )
+        self.contradiction = contradiction
+
+
+class PairwiseConstraints:
+    """Must-links and cannot-links between the rows of a data set.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows that the links are about.
+    must_link, cannot_link : array-like of shape (m, 2), default=()
+        Pairs of row numbers, from 0.
+    must_weight, cannot_weight : array-like of shape (m,), float or None, default=None
+        Confidence in each link; None is 1. A link of weight 2 counts like the link given twice.
+
+    Attributes
+    ----------
+    must_link, cannot_link : ndarray of shape (m, 2)
+    must_weight, cannot_weight : ndarray of shape (m,)
+    shape : tuple
+        ``(n_samples,)``: links are cut like an array with one entry for each row.
+
+    Examples
+    --------
+    >>> from maxmargin import PairwiseConstraints
+    >>> links = PairwiseConstraints(5, must_link=[(0, 1), (1, 4)], cannot_link=[(1, 3)])
+    >>> links
+    PairwiseConstraints(5, 2 must-links, 1 cannot-link)
+    >>> links.relation(0, 3)
+    -1
+    >>> links[[1, 3, 4]].must_link
+    array([[0, 2]])
+    """
+
+    def __init__(
+        self, n_samples, must_link=(), cannot_link=(), *, must_weight=None, cannot_weight=None
+    ):
+        self.n_samples = checked_count(n_samples)
+        self.must_link = checked_pairs(must_link, "must_link", self.n_samples)
+        self.cannot_link = checked_pairs(cannot_link, "cannot_link", self.n_samples)
+        self.must_weight = checked_weights(must_weight, "must_weight", self.must_link)
+        self.cannot_weight = checked_weights(cannot_weight, "cannot_weight", self.cannot_link)
+
+    # -- as an array with one entry for each row --------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_samples,)``."""
+        return (self.n_samples,)
+
+    @property
+    def n_links(self) -> int:
+        """Number of links of both kinds."""
+        return len(self.must_link) + len(self.cannot_link)
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __getitem__(self, key) -> PairwiseConstraints:
+        """Links inside the chosen rows, which are numbered anew.
+
+        A row chosen twice brings its links twice. Links implied through rows that were not chosen
+        are lost.
+        """
+        if isinstance(key, tuple):  # scikit-learn asks for array[key, ...]
+            key = next(part for part in key if part is not Ellipsis)
+        rows = np.atleast_1d(np.arange(self.n_samples)[key])
+        order = np.argsort(rows, kind="stable")
+        must, must_weight = recut(self.must_link, self.must_weight, rows, order)
+        cannot, cannot_weight = recut(self.cannot_link, self.cannot_weight, rows, order)
+        return PairwiseConstraints(
+            len(rows), must, cannot, must_weight=must_weight, cannot_weight=cannot_weight
+        )
+
+    def __eq__(self, other) -> bool:
+        if not isinstance(other, PairwiseConstraints):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{len(pairs):,} {name}{'' if len(pairs) == 1 else 's'}"
+            for pairs, name in ((self.must_link, "must-link"), (self.cannot_link, "cannot-link"))
+        ]
+        return f"PairwiseConstraints({self.n_samples}, {', '.join(counts)})"
+
+    # -- made from something else -----------------------------------------------------------------
+
+    @classmethod
+    def from_labels(cls, y, *, n_pairs, random_state=None) -> PairwiseConstraints:
+        """Random pairs of rows whose classes are known, no pair twice.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Classes; -1, NaN and None mean unknown.
+        n_pairs : int
+            Number of pairs (the paper's L).
+        random_state : int, RandomState instance or None, default=None
+
+        Examples
+        --------
+        >>> links = PairwiseConstraints.from_labels([0, 1, 0, -1], n_pairs=3, random_state=0)
+        >>> links.must_link
+        array([[0, 2]])
+        """
+        y = np.asarray(y)
+        if y.ndim != 1:
+            raise ValueError(f"y must have one dimension, got shape {y.shape}.")
+        known = np.flatnonzero([v is not None and v == v and v != -1 for v in y.tolist()])
+        possible = len(known) * (len(known) - 1) // 2
+        if not 0 <= n_pairs <= possible:
+            raise ValueError(
+                f"n_pairs={n_pairs}: {len(known)} rows with a known class have {possible} pairs."
+            )
+        pairs = known[random_pairs(len(known), int(n_pairs), check_random_state(random_state))]
+        same = y[pairs[:, 0]] == y[pairs[:, 1]]
+        return cls(len(y), pairs[same], pairs[~same])
+
+    @classmethod
+    def from_frame(
+        cls, frame, *, row_ids=None, n_samples=None, columns=None, weight=None
+    ) -> PairwiseConstraints:
+        """Links from a table with two columns of row ids and a relation.
+
+        Parameters
+        ----------
+        frame : DataFrame or dict of columns
+        row_ids : array-like of shape (n_samples,), optional
+            Ids of the rows in their order; without it the columns hold row numbers.
+        n_samples : int, optional
+            Number of rows, where ``row_ids`` is not given.
+        columns : sequence of three names, optional
+            The two columns of ids and the column of relations; the first three by default.
+        weight : str, optional
+            The column of weights.
+
+        Notes
+        -----
+        Relations are "must-link", "same", 1 or True, and "cannot-link", "different", -1, 0 or
+        False.
+
+        Examples
+        --------
+        >>> answers = {"a": ["ann", "ann"], "b": ["bob", "eve"], "relation": ["same", "different"]}
+        >>> links = PairwiseConstraints.from_frame(answers, row_ids=["eve", "ann", "bob"])
+        >>> links.must_link, links.cannot_link
+        (array([[1, 2]]), array([[1, 0]]))
+        """
+        names = list(columns) if columns is not None else list(_column_names(frame))[:3]
+        if len(names) != 3:
+            raise ValueError(f"columns must name two columns of ids and a relation, got {names}.")
+        first, second, relation = (np.asarray(frame[name]) for name in names)
+        if row_ids is None:
+            if n_samples is None:
+                raise ValueError("from_frame needs row_ids or n_samples.")
+        else:
+            n_samples = len(row_ids)
+            first, second = (
+                _places(row_ids, ids, name) for ids, name in zip((first, second), names)
+            )
+        same = _relations(relation)
+        pairs = np.stack([first, second], axis=1) if len(same) else np.empty((0, 2), int)
+        weights = np.ones(len(same)) if weight is None else np.asarray(frame[weight], float)
+        return cls(
+            n_samples,
+            pairs[same],
+            pairs[~same],
+            must_weight=weights[same],
+            cannot_weight=weights[~same],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the links as csv: ``row_a, row_b, relation, weight`` under a line with n_samples.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> links = PairwiseConstraints(3, must_link=[(0, 1)], cannot_link=[(1, 2)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     links.save(pathlib.Path(folder, "links.csv"))
+        ...     again = PairwiseConstraints.load(pathlib.Path(folder, "links.csv"))
+        >>> again == links
+        True
+        """
+        with atomic_write(path) as partial, open(partial, "w", encoding="utf-8", newline="") as f:
+            f.write(f"# n_samples = {self.n_samples}\n")
+            writer = csv.writer(f, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for pairs, weights, name in (
+                (self.must_link, self.must_weight, MUST[0]),
+                (self.cannot_link, self.cannot_weight, CANNOT[0]),
+            ):
+                writer.writerows(
+                    (a, b, name, repr(w)) for (a, b), w in zip(pairs.tolist(), weights.tolist())
+                )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PairwiseConstraints:
+        """Read links that :meth:`save` wrote."""
+        check_exists(Path(path))
+        with open(path, encoding="utf-8", newline="") as file:
+            head = file.readline().partition("=")
+            rows = list(csv.reader(file))
+        if head[0].strip() != "# n_samples" or not rows or rows[0] != COLUMNS:
+            raise DataError(
+                f"{path} does not hold links",
+                f"Its first lines must be '# n_samples = ...' and {','.join(COLUMNS)}",
+            )
+        try:
+            columns = dict(zip(COLUMNS, zip(*rows[1:]))) if rows[1:] else dict.fromkeys(COLUMNS, ())
+            frame = {
+                "row_a": np.array(columns["row_a"], np.int64),
+                "row_b": np.array(columns["row_b"], np.int64),
+                "relation": np.array(columns["relation"]),
+                "weight": np.array(columns["weight"], float),
+            }
+            return cls.from_frame(frame, n_samples=int(head[2]), weight="weight")
+        except ValueError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    # -- what follows from the links --------------------------------------------------------------
+
+    def links(self) -> Links:
+        """All links as arrays, must-links first."""
+        pairs = np.concatenate([self.must_link, self.cannot_link])
+        same = np.arange(len(pairs)) < len(self.must_link)
+        weights = np.concatenate([self.must_weight, self.cannot_weight])
+        return Links(pairs[:, 0], pairs[:, 1], same, weights)
+
+    def groups(self) -> np.ndarray:
+        """Group of every row under the transitive closure of the must-links.
+
+        Examples
+        --------
+        >>> PairwiseConstraints(4, must_link=[(0, 2), (2, 3)]).groups()
+        array([0, 1, 0, 0])
+        """
+        return groups_of(self.n_samples, self.must_link)
+
+    def closure(self) -> tuple[np.ndarray, np.ndarray]:
+        """Groups of the must-links, and the pairs of groups that are linked apart.
+
+        Together they say all that the links imply, without listing what may be all pairs of rows.
+
+        Returns
+        -------
+        groups : ndarray of shape (n_samples,)
+        apart : ndarray of shape (m, 2)
+            Distinct pairs of groups, the smaller number first.
+
+        Examples
+        --------
+        >>> links = PairwiseConstraints(4, must_link=[(0, 2)], cannot_link=[(2, 3), (3, 0)])
+        >>> links.closure()
+        (array([0, 1, 0, 2]), array([[0, 2]]))
+        """
+        groups = self.groups()
+        apart = np.sort(groups[self.cannot_link], axis=1)
+        codes = np.unique(apart[:, 0] * self.n_samples + apart[:, 1])
+        return groups, np.stack([codes // self.n_samples, codes % self.n_samples], axis=1)
+
+    def relation(self, row_a: int, row_b: int) -> int:
+        """What the links imply of two rows: 1 together, -1 apart, 0 nothing."""
+        groups, apart = self.closure()
+        pair = np.sort(groups[[row_a, row_b]])
+        if pair[0] == pair[1]:
+            return 1
+        return -1 if (apart == pair).all(axis=1).any() else 0
+
+    def contradiction(self, n_clusters=None, partial_labels=None) -> Contradiction | None:
+        """Return a proof that the links cannot all hold, or None.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Look also for cannot-links that need more clusters. With two clusters the answer is
+            exact; with more, rows that are all linked apart are searched for.
+        partial_labels : array-like of shape (n_samples,), optional
+            Known classes, -1 where unknown.
+
+        Examples
+        --------
+        >>> links = PairwiseConstraints(9, must_link=[(0, 1), (1, 8)], cannot_link=[(8, 0)])
+        >>> print(links.contradiction())
+        the cannot-link between row 8 and row 0 contradicts a chain of 2 must-links: row 8 - row 1
+        - row 0
+        """
+        n, must, cannot = self._with_classes(partial_labels)
+        groups = groups_of(n, must)
+        broken = np.flatnonzero(groups[cannot[:, 0]] == groups[cannot[:, 1]])
+        if len(broken):
+            chain = shortest_chain(n, must, *cannot[broken[0]].tolist())
+            return Contradiction("chain", chain, self.n_samples)
+        if n_clusters == 2 and len(cannot):
+            ring = odd_ring(n, must, cannot)
+            return Contradiction("ring", ring, self.n_samples, 2) if ring else None
+        if n_clusters is not None and len(cannot):
+            clique = cannot_clique(n, groups, cannot, n_clusters + 1)
+            found = Contradiction("clique", clique, self.n_samples, n_clusters)
+            return found if clique else None
+        return None
+
+    def check(self, n_clusters=None, partial_labels=None) -> None:
+        """Raise a :class:`ContradictionError` if the links cannot all hold."""
+        found = self.contradiction(n_clusters, partial_labels)
+        if found is not None:
+            raise ContradictionError(found)
+
+    def violations(self, labels) -> PairwiseConstraints:
+        """Links that labels break.
+
+        Examples
+        --------
+        >>> links = PairwiseConstraints(3, must_link=[(0, 1)], cannot_link=[(1, 2)])
+        >>> links.violations([0, 1, 1])
+        PairwiseConstraints(3, 1 must-link, 1 cannot-link)
+        """
+        return self.take(~self.links().satisfied(self._checked_labels(labels)))
+
+    def accuracy(self, labels) -> float:
+        """Share of the links, by weight, that labels keep; NaN without links.
+
+        Examples
+        --------
+        >>> PairwiseConstraints(3, must_link=[(0, 1)], cannot_link=[(1, 2)]).accuracy([0, 0, 0])
+        0.5
+        """
+        return self.links().accuracy(self._checked_labels(labels))
+
+    def take(self, keep: np.ndarray) -> PairwiseConstraints:
+        """The chosen links (a mask or numbers, must-links counted first) between all rows."""
+        links = self.links().take(keep)
+        pairs, same = np.stack([links.first, links.second], axis=1), links.same
+        return PairwiseConstraints(
+            self.n_samples,
+            pairs[same],
+            pairs[~same],
+            must_weight=links.weights[same],
+            cannot_weight=links.weights[~same],
+        )
+
+    def _checked_labels(self, labels) -> np.ndarray:
+        labels = np.asarray(labels)
+        if labels.shape != self.shape:
+            raise ValueError(
+                f"labels must have one entry for each of the {self.n_samples} rows, got shape "
+                f"{labels.shape}."
+            )
+        return labels
+
+    def _with_classes(self, partial_labels) -> tuple[int, np.ndarray, np.ndarray]:
+        """The links and one more row for each known class, which its rows are linked to."""
+        if partial_labels is None:
+            return self.n_samples, self.must_link, self.cannot_link
+        known = np.asarray(partial_labels)
+        rows, n, k = np.flatnonzero(known >= 0), self.n_samples, int(known.max()) + 1
+        members = np.stack([rows, n + known[rows]], axis=1)
+        classes = n + np.unique(known[rows])
+        apart = np.array([(a, b) for a in classes for b in classes if a < b], np.int64).reshape(
+            -1, 2
+        )
+        must = np.concatenate([self.must_link, members])
+        return n + k, must, np.concatenate([self.cannot_link, apart])
+
+
+def _column_names(frame):
+    return frame.columns if hasattr(frame, "columns") else frame.keys()
+
+
+def _places(row_ids, ids, name) -> np.ndarray:
+    place = {value: i for i, value in enumerate(np.asarray(row_ids).tolist())}
+    if len(place) < len(row_ids):
+        raise ValueError("row_ids must not name two rows alike.")
+    missing = [value for value in ids.tolist() if value not in place]
+    if missing:
+        raise ValueError(f"column {name!r} names {missing[0]!r}, which is not among row_ids.")
+    return np.array([place[value] for value in ids.tolist()], np.int64)
+
+
+def _relations(values) -> np.ndarray:
+    words = [
+        str(int(v)) if isinstance(v, float) and v == int(v) else str(v) for v in values.tolist()
+    ]
+    words = [word.strip().lower().replace("_", "-") for word in words]
+    unknown = [i for i, word in enumerate(words) if word not in MUST and word not in CANNOT]
+    if unknown:
+        raise ValueError(
+            f"relation {values[unknown[0]]!r} in line {unknown[0]} is not known; use one of "
+            f"{', '.join(MUST)} for a must-link and {', '.join(CANNOT)} for a cannot-link."
+        )
+    return np.array([word in MUST for word in words], bool)
