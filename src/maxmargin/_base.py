@@ -45,8 +45,9 @@ from .engine.features import (
     fit_features,
     kernel_params,
 )
+from .engine.links import Links
 from .engine.rows import Rows, scores
-from .engine.samples import Sample, count_distinct, make_sample
+from .engine.samples import Sample, count_distinct, linked_sample, make_sample
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -108,7 +109,7 @@ def cluster_scores(split_scores: np.ndarray, paths: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def _earlier_fit_kept(estimator):
+def earlier_fit_kept(estimator):
     """Put the fitted attributes back if the fit does not come to its end."""
     before = estimator.__dict__.copy()
     try:
@@ -158,33 +159,38 @@ class BaseMarginClustering(
         -------
         self : estimator
         """
-        with _earlier_fit_kept(self):
+        with earlier_fit_kept(self):
             self._validate_params()
             self._fit(X, sample_weight, partial_labels)
         return self
 
-    def _fit(self, X, sample_weight, partial_labels, watch: FitWatch | None = None) -> None:
+    def _fit(
+        self, X, sample_weight, partial_labels, watch: FitWatch | None = None, constraints=None
+    ) -> None:
         """Fit within a watch: that of a fit around this one, or a new one."""
         warm = self._warm_labels(X)
         X = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
         known = self._checked_partial_labels(partial_labels, X.shape[0])
+        links = self._checked_links(constraints, X.shape[0], known)
         self._check_counts(X, weights)
         if self.verbose and not getattr(self, "_skl_callbacks", None):
             self.set_callbacks(*progress_callbacks())
             try:
-                return self._fit_validated(X, weights, known, warm, watch)
+                return self._fit_validated(X, weights, known, links, warm, watch)
             finally:
                 self.set_callbacks()
-        return self._fit_validated(X, weights, known, warm, watch)
+        return self._fit_validated(X, weights, known, links, warm, watch)
 
-    def _fit_validated(self, X, weights, known, warm, watch) -> None:
+    def _fit_validated(self, X, weights, known, links, warm, watch) -> None:
         rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
         # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
         with threadpool_limits(1):
             merge = not self._pairwise and warm is None and self._mergeable()
             sample = make_sample(X, weights, known, merge)
+            if links is not None:
+                sample = linked_sample(sample, links, weights, known)
             fmap, rows = self._fit_features(sample, rng, n_jobs)
             own = FitWatch(self) if watch is None else watch
             model = self._fit_rows(rows, sample, fmap, rng, own, warm)
@@ -275,6 +281,10 @@ class BaseMarginClustering(
                 f"or be -1 for unknown; got values from {known.min()} to {known.max()}."
             )
         return known if (known >= 0).any() else None
+
+    def _checked_links(self, constraints, n: int, known) -> Links | None:
+        """Links between rows, for the methods that take them."""
+        return None
 
     def _check_counts(self, X, weights) -> None:
         n = X.shape[0] if weights is None else int(np.count_nonzero(weights))

@@ -6,12 +6,13 @@ same problem as the row given twice, and the order of the rows does not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from ..kernels.fingerprint import fingerprint_csr, fingerprint_dense
+from .links import Links
 
 MERGE_ROWS = 10_000
 
@@ -32,6 +33,10 @@ class Sample:
         For each row here, a row of the user's that it stands for.
     inverse : ndarray of shape (n_given,)
         For each row the user gave, its row here, or -1 if its weight is zero.
+    links : Links or None
+        Links between these rows.
+    free : ndarray of shape (m,) or None
+        With links: the part of each row's weight that nothing is known about.
     """
 
     X: np.ndarray | sparse.csr_matrix
@@ -40,6 +45,8 @@ class Sample:
     whole: bool
     source: np.ndarray
     inverse: np.ndarray
+    links: Links | None = None
+    free: np.ndarray | None = None
 
     @property
     def n_given(self) -> int:
@@ -99,6 +106,21 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     first = order[starts]
     inverse[source[order]] = np.cumsum(new) - 1
     return Sample(X[first], merged, known[first], whole, source[first], inverse)
+
+
+def linked_sample(sample: Sample, links: Links, weights: np.ndarray | None, known) -> Sample:
+    """The sample with links between the user's rows, and the weight of the rows without any.
+
+    ``weights`` and ``known`` are the user's, before equal rows were merged: one of two equal rows
+    may have links and the other none.
+    """
+    free = np.ones(sample.n_given) if weights is None else weights.copy()
+    free[links.rows()] = 0.0
+    if known is not None:
+        free[known >= 0] = 0.0
+    kept = sample.inverse >= 0
+    merged = np.bincount(sample.inverse[kept], free[kept], minlength=len(sample.weights))
+    return replace(sample, links=links.mapped(sample.inverse), free=merged)
 
 
 def count_distinct(X, at_least: int) -> int:
