@@ -44,7 +44,7 @@ from scipy import sparse
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import row_losses, size_floor
-from .engine.features import FeatureMap, kernel_basis, kernel_params, median_distance
+from .engine.features import FeatureMap, kernel_basis, kernel_params
 from .engine.labels import (
     COARSE,
     GENTLE,
@@ -62,7 +62,6 @@ from .engine.labels import (
 )
 from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
 
-AUTO_WIDTH = 0.5  # sigma in median distances, kernel exp(-|x - x'|^2 / (2 sigma^2))
 AUTO_STARTS = 10
 SIZE_DOUBT = 0.04  # gain in leave-one-out R2 from which on the user is told about sizes
 SIZE_CHECK_ROWS = 400
@@ -263,7 +262,10 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         dtype = np.dtype(factor_dtype(len(weights), self.ridge))
         plain = FeatureMap(self.kernel, {}, None, None, offset, np.zeros(0), 1.0, dtype, axes)
         points = np.arange(X.shape[0]) if self._pairwise else plain.points(X)
-        params = {} if self._pairwise else self._resolved_params(points, rng)
+        params = {}
+        if not self._pairwise:
+            given = (self.kernel, self.gamma, self.degree, self.coef0)
+            params = kernel_params(points, *given, rng)
         fmap = replace(plain, params=params, landmarks=points, offset=np.zeros(X.shape[0]))
         if self.n_components is None or self.n_components >= X.shape[0]:
             return fmap
@@ -271,14 +273,6 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         fmap = replace(fmap, landmarks=points[few])
         projection = kernel_basis(fmap.kernel_values(X[few]), self.kernel, dtype)
         return replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
-
-    def _resolved_params(self, points, rng) -> dict:
-        gamma = self.gamma
-        if gamma == "auto":
-            squared = self.kernel != "laplacian"
-            distance = median_distance(points, rng, squared=squared)
-            gamma = 0.5 / (AUTO_WIDTH**2 * distance) if squared else 1.0 / (AUTO_WIDTH * distance)
-        return kernel_params(points, self.kernel, gamma, self.degree, self.coef0, rng)
 
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
         chosen = self._fitted_rows

@@ -32,6 +32,7 @@ MAX_LINEAR_WIDTH = 1024  # wider linear problems go through landmarks: the solve
 GREEDY_ROWS = 5000  # pivoted Cholesky is memory-bound: above this many rows landmarks are random
 GREEDY_RANK = 512
 NYSTROEM_RANK = 256
+AUTO_WIDTH = 0.5  # sigma in median distances, kernel exp(-|x - x'|^2 / (2 sigma^2))
 TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
@@ -172,7 +173,7 @@ def check_magnitude(X) -> None:
 
 
 def kernel_params(X, kernel, gamma, degree, coef0, rng) -> dict:
-    """Keyword arguments of the kernel, with ``gamma="median"`` resolved.
+    """Keyword arguments of the kernel, with ``gamma="median"`` and ``"auto"`` resolved.
 
     Examples
     --------
@@ -182,8 +183,11 @@ def kernel_params(X, kernel, gamma, degree, coef0, rng) -> dict:
     """
     if callable(kernel) or kernel not in _USES_GAMMA:
         return {}
-    if gamma == "median":
-        gamma = 1.0 / median_distance(X, rng, squared=kernel != "laplacian")
+    if gamma in ("median", "auto"):
+        squared = kernel != "laplacian"
+        distance = median_distance(X, rng, squared=squared)
+        narrower = 1.0 if gamma == "median" else 0.5 / AUTO_WIDTH**2 if squared else 1 / AUTO_WIDTH
+        gamma = narrower / distance
     params = {"gamma": 1.0 / X.shape[1] if gamma is None else float(gamma)}
     if kernel in ("poly", "sigmoid"):
         params["coef0"] = float(coef0)
