@@ -49,6 +49,7 @@ def descend(
     watch: Callable[[float], str | None] = lambda objective: None,
     monotone: bool = True,
     patience: int = 10,
+    keep_last: bool = False,
 ) -> Outcome:
     """Iterate ``method.step`` from ``state`` until at most ``tol`` of the rows change label.
 
@@ -66,6 +67,8 @@ def descend(
         Whether the objective cannot rise. If it does all the same, by rounding or because an inner
         solver ended early, the step is refused. Otherwise the best state so far is kept, and
         ``patience`` steps without a better one end the descent.
+    keep_last : bool
+        Return the last state instead of the best, as an algorithm to the letter may ask.
 
     Examples
     --------
@@ -86,7 +89,7 @@ def descend(
             return Outcome(best, best_value, history, n_iter, STALLED)
         history.append(value)
         since_best += 1
-        if value <= best_value:
+        if value <= best_value or keep_last:
             best, best_value, since_best = new, value, 0
         reason = watch(value)
         if reason is None and method.change(state, new) <= tol:
