@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .cutting_plane import CuttingPlaneMarginClustering
     from .constraints import PairwiseConstraints
     from .least_squares import LeastSquaresMarginClustering
+    from .pairwise import PairwiseMarginClustering
     from .selection import select_parameters
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ __all__ = [
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
     "PairwiseConstraints",
+    "PairwiseMarginClustering",
     "TimeLimit",
     "__version__",
     "select_parameters",
@@ -34,6 +36,7 @@ _HOMES = {
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
     "PairwiseConstraints": ".constraints",
+    "PairwiseMarginClustering": ".pairwise",
     "TimeLimit": "._compat",
     "select_parameters": ".selection",
 }

@@ -437,7 +437,7 @@ def _relations(values) -> np.ndarray:
     unknown = [i for i, word in enumerate(words) if word not in MUST and word not in CANNOT]
     if unknown:
         raise ValueError(
-            f"relation {values.tolist()[unknown[0]]!r} in line {unknown[0]} is not known; use one of "
-            f"{', '.join(MUST)} for a must-link and {', '.join(CANNOT)} for a cannot-link."
+            f"relation {values.tolist()[unknown[0]]!r} in line {unknown[0]} is not known; use one "
+            f"of {', '.join(MUST)} for a must-link and {', '.join(CANNOT)} for a cannot-link."
         )
     return np.array([word in MUST for word in words], bool)

@@ -118,21 +118,60 @@ class PairProblem:
         links = 0.0 if self.hu else float(self.links.weights.sum())
         return links + float(self.known_weights.sum()) + self.k * self.constant
 
-    def links_only(self) -> PairProblem:
-        """The problem without free rows, on the rows that occur in links or have a known class."""
-        few = np.union1d(self.links.rows(), self.known_rows).astype(np.int64)
+    @property
+    def supervised_rows(self) -> np.ndarray:
+        """Rows that occur in links or have a known class."""
+        return np.union1d(self.links.rows(), self.known_rows).astype(np.int64)
+
+    def part(self, chosen: np.ndarray, free: bool = True) -> PairProblem:
+        """The problem on some rows, in memory; their unlabelled weights keep their sum, or go."""
         places = np.full(self.rows.shape[0], -1)
-        places[few] = np.arange(len(few))
-        rows = self.rows.take(few)
+        places[chosen] = np.arange(len(chosen))
+        rows = self.rows.take(chosen)
         if rows.is_sparse:
             rows = replace(rows, data=rows.data.toarray())
+        weights = self.free_weights[chosen] if free else np.zeros(len(chosen))
+        if weights.sum() > 0:
+            weights = weights * (self.constant / weights.sum())
+        kept = places[self.known_rows] >= 0
         return replace(
             self,
             rows=rows.stored(),
             links=self.links.mapped(places),
-            known_rows=places[self.known_rows],
-            free_weights=np.zeros(len(few)),
+            known_rows=places[self.known_rows][kept],
+            known=self.known[kept],
+            known_weights=self.known_weights[kept],
+            free_weights=weights,
         )
+
+    @property
+    def supervision(self) -> float:
+        """Weight of all links and known classes."""
+        return float(self.links.weights.sum() + self.known_weights.sum())
+
+    def supervised_by(self, links: np.ndarray, known: np.ndarray) -> PairProblem:
+        """The same rows with some of the links and known classes, which share the weight of all."""
+        chosen = replace(
+            self,
+            links=self.links.take(links),
+            known_rows=self.known_rows[known],
+            known=self.known[known],
+            known_weights=self.known_weights[known],
+        )
+        factor = self.supervision / max(chosen.supervision, 1e-300)
+        weights = chosen.links.weights * factor
+        return replace(
+            chosen,
+            links=replace(chosen.links, weights=weights),
+            known_weights=chosen.known_weights * factor,
+        )
+
+    def kept_share(self, S: np.ndarray) -> float:
+        """Share of the links and known classes, by weight, that the scores' labels keep."""
+        labels = S.argmax(axis=1)
+        kept = self.links.weights @ self.links.satisfied(labels)
+        kept += self.known_weights @ (labels[self.known_rows] == self.known)
+        return float(kept) / max(self.supervision, 1e-300)
 
 
 def pair_problem(

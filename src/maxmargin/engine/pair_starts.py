@@ -5,7 +5,7 @@ A start is a linear model (W, b): only the labels and desired clusters at its sc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -14,11 +14,11 @@ from sklearn.cluster import KMeans
 
 from .links import Links
 from .pair_problem import PairProblem
-from .rows import Rows, scores
+from .rows import Rows, scores, weighted_sum
 from .starts import integer_seed
 
 SHRINKAGE = (0.1, 0.01)  # of the scatter of must-links, in mean eigenvalues
-KMEANS_ROWS = 2000
+LITERAL = 1e-8  # the paper's inverse of S_m, as far as it exists
 
 
 @dataclass(frozen=True)
@@ -64,29 +64,31 @@ def eigenvector_axes(Z, links: Links, k: int, shrinkage: float) -> np.ndarray:
     return axes * np.where(largest < 0, -1.0, 1.0)
 
 
-def eigenvector_start(Z, links, k, shrinkage, sign=1.0) -> Start:
+def eigenvector_start(axes: np.ndarray, k: int, sign: float = 1.0) -> Start:
     """The eigenvectors as the coefficients of the clusters, the paper's W(0)."""
-    axes = sign * eigenvector_axes(Z, links, k, shrinkage)
-    padded = np.zeros((k, Z.shape[1]))
-    padded[: len(axes)] = axes
-    return Start(padded, np.zeros(k))
+    coef = np.zeros((k, axes.shape[1]))
+    coef[: len(axes)] = sign * axes
+    return Start(coef, np.zeros(k))
 
 
-def centroid_start(rows: Rows, labels: np.ndarray, weights: np.ndarray, k: int) -> Start:
-    """Scores whose largest is the nearest centroid."""
-    from .rows import weighted_sum
+def nearest_centre_start(centres: np.ndarray, axes: np.ndarray | None = None) -> Start:
+    """Scores of which the largest belongs to the nearest centre (of projections on the axes)."""
+    coef = centres if axes is None else centres @ axes
+    return Start(coef, -0.5 * (centres**2).sum(axis=1))
 
+
+def labels_start(rows: Rows, labels: np.ndarray, weights: np.ndarray, k: int) -> Start:
+    """Nearest centroid of given labels."""
     codes = (labels[:, None] == np.arange(k)) * weights[:, None]
     centres = weighted_sum(rows, codes) / np.maximum(codes.sum(axis=0), 1e-300)[:, None]
-    return Start(centres, -0.5 * (centres**2).sum(axis=1))
+    return nearest_centre_start(centres)
 
 
-def projected_kmeans_start(Z, axes: np.ndarray, k: int, rng) -> Start:
-    """k-means on the projections of rows Z; nearest centre as a linear score in Z."""
-    points = Z @ axes.T
-    model = KMeans(k, n_init=1, random_state=integer_seed(rng)).fit(points)
-    centres = model.cluster_centers_
-    return Start(centres @ axes, -0.5 * (centres**2).sum(axis=1))
+def kmeans_start(points: np.ndarray, k: int, rng, axes: np.ndarray | None = None) -> Start:
+    """One run of k-means on the points, or on their projections on the axes."""
+    projected = points if axes is None else points @ axes.T
+    model = KMeans(k, n_init=1, random_state=integer_seed(rng)).fit(projected)
+    return nearest_centre_start(model.cluster_centers_, axes)
 
 
 def random_start(k: int, rank: int, rng) -> Start:
@@ -94,29 +96,47 @@ def random_start(k: int, rank: int, rng) -> Start:
     return Start(rng.normal(size=(k, rank)), np.zeros(k))
 
 
-def pair_starts(problem: PairProblem, few: PairProblem, sample: np.ndarray, kind, n_init, rng):
-    """Starts of one kind, or of all kinds for "auto".
+def pair_starts(
+    problem: PairProblem, few: PairProblem | None, points: np.ndarray, kind: str, n_init: int, rng
+) -> list[Start]:
+    """``n_init`` starts of one kind, or of all kinds for "auto", named to fit the known classes.
 
     Parameters
     ----------
-    problem, few : PairProblem
-        On all rows, and on those with links or known classes.
-    sample : ndarray of shape (m, r)
-        Rows for k-means.
+    problem : PairProblem
+    few : PairProblem or None
+        The problem on the rows with links or known classes; None where nothing parts the clusters.
+    points : ndarray of shape (m, r)
+        Features of rows for k-means.
+    kind : {"auto", "eigenvector", "k-means", "random"}
     """
     k, rank = problem.k, problem.rows.shape[1]
-    Z = few.rows.data
-    starts = []
-    if kind in ("auto", "eigenvector"):
+    starts: list[Start] = []
+    if kind == "eigenvector" and n_init == 1:
+        links = problem.links if few is None else few.links
+        Z = points if few is None else few.rows.data
+        return [_named(eigenvector_start(eigenvector_axes(Z, links, k, LITERAL), k), problem)]
+    if kind in ("auto", "eigenvector") and few is not None:
         for shrinkage in SHRINKAGE:
-            axes = eigenvector_axes(Z, few.links, k, shrinkage)
-            for sign in (1.0, -1.0):
-                padded = np.zeros((k, rank))
-                padded[: len(axes)] = sign * axes
-                starts.append(Start(padded, np.zeros(k)))
-            starts.append(projected_kmeans_start(sample, axes, k, rng))
+            axes = eigenvector_axes(few.rows.data, few.links, k, shrinkage)
+            starts += [eigenvector_start(axes, k), eigenvector_start(axes, k, -1.0)]
+            if kind == "auto":
+                starts.append(kmeans_start(points, k, rng, axes))
     if kind in ("auto", "k-means"):
-        starts.append(projected_kmeans_start(sample, np.eye(rank), k, rng))
+        count = n_init if kind == "k-means" else 1 if few is not None else (n_init + 1) // 2
+        starts += [kmeans_start(points, k, rng) for _ in range(count)]
     while len(starts) < n_init:
         starts.append(random_start(k, rank, rng))
-    return starts[:n_init]
+    return [_named(start, few or problem) for start in starts[:n_init]]
+
+
+def _named(start: Start, problem: PairProblem) -> Start:
+    """The start with its clusters in the order that suits the known classes best."""
+    if len(problem.known_rows) == 0:
+        return start
+    S = scores(problem.rows.take(problem.known_rows), start.coef) + start.intercept
+    S -= S.mean(axis=1, keepdims=True)
+    fit = np.zeros((problem.k, problem.k))
+    np.add.at(fit, problem.known, S * problem.known_weights[:, None])
+    order = linear_sum_assignment(-fit)[1]
+    return Start(start.coef[order], start.intercept[order])

@@ -1,0 +1,568 @@
+r"""Margin clustering with must-links, cannot-links and known classes.
+
+Zeng & Cheung, "Semi-Supervised Maximum Margin Clustering with Pairwise Constraints", IEEE
+Transactions on Knowledge and Data Engineering 24(5), 2012. One score s_z(x) = w_z'x for each
+cluster z:
+
+.. math::
+    \min_W\; \frac{\alpha}{2} |W|^2 + \frac{1}{L} \sum_{j=1}^L \eta_j
+    + \frac{\delta}{U k} \sum_{i \in \mathcal{U}} \sum_z
+      \{1 - [\max_y s_y(x_i) - s_z(x_i)]\}_+
+
+The best clusters that keep link j must beat the best that break it by a margin of one:
+
+.. math::
+    \eta_j = \{1 - [\max_{\text{kept}} (s_y(x_{j1}) + s_z(x_{j2}))
+    - \max_{\text{broken}} (s_y(x_{j1}) + s_z(x_{j2}))]\}_+
+
+A must-link is kept by y = z, a cannot-link by y != z. A known class c costs
+{1 - [s_c(x) - max_{z != c} s_z(x)]}_+ and counts among the L. The inner maxima make the problem
+non-convex; fixing their clusters at the present W leaves a convex problem (CCCP).
+
+=======================================  =========================================================
+in the paper                             here
+=======================================  =========================================================
+(2), (3) Hu et al.                       ``loss="hu"``, ``kernels.pairs.hu_losses``
+(4)-(7) losses of links                  ``kernels.pairs.link_losses``
+(6) the objective                        ``engine.pair_problem.PairProblem.objective``
+(10)-(16) linearisation                  ``PairProblem.linearise``, ``kernels.pairs``
+(17), (21) the convex problem            ``PairProblem.risk``
+(18)-(20) the start                      ``engine.pair_starts.eigenvector_axes``
+Algorithm 1 (CCCP)                       ``Stage`` under ``engine.descent.descend``
+Theorem 1, (22)                          ``engine.pair_solvers.ball_radius``
+(23)-(25), Algorithm 2                   ``engine.pair_solvers.solve_subgradient``
+=======================================  =========================================================
+
+The paper's start is a lottery: the signs of eigenvectors are arbitrary, and S_m is singular where
+links are few. Here several starts are followed with the links alone, and the best by objective is
+continued with all rows. Its subgradient steps forget where they started; the bundle method takes
+an eighth of the passes and less, and knows how far it is from the optimum.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
+from ._compat import Interval, StrOptions, with_callbacks
+from .constraints import PairwiseConstraints
+from .engine.balance import floor_intercepts, size_floor
+from .engine.descent import Outcome, descend
+from .engine.labels import lead_of
+from .engine.links import Links
+from .engine.pair_problem import Linearisation, PairProblem, pair_problem
+from .engine.pair_solvers import solve_bundle, solve_subgradient
+from .engine.pair_starts import Start, labels_start, pair_starts
+
+ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
+DEFAULT_ALPHA = 0.01  # where there are too few links to cross-validate
+FOLDS = 3
+START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
+LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
+
+
+class PairwiseMarginClustering(BaseMarginClustering):
+    """Clusters with the widest margins that respect what is known about pairs of rows.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+    alpha : float or "cv", default="cv"
+        Strength of the regulariser. "cv" takes the value whose model keeps most links that it was
+        not shown, by three-fold cross-validation over the links (and known classes).
+    unlabeled_weight : float, default=1.0
+        delta above: weight of the rows about which nothing is known.
+    loss : {"pairwise", "hu"}, default="pairwise"
+        Losses of links: those above, or those of Hu et al. (2008), for comparison.
+    kernel : str or callable, default="rbf"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
+    gamma : "auto", "median", float or None, default="auto"
+        Width of the kernel. "auto": exp(-d^2 / (2 sigma^2)) with sigma half the median distance;
+        "median": 1 / median squared distance.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    n_components : int, "auto" or None, default="auto"
+        Rank of the feature map; None is exact.
+    balance : float, default=0.5
+        Where there is no cannot-link and no two known classes, every cluster keeps at least
+        ``balance * n / n_clusters`` rows: nothing else parts the clusters then.
+    on_conflict : {"raise", "soft"}, default="raise"
+        What to do with links that cannot all hold: refuse them and say which, or let the objective
+        decide which to break.
+    solver : {"bundle", "subgradient"}, default="bundle"
+        "subgradient" is the paper's Algorithm 2.
+    init : {"auto", "eigenvector", "k-means", "random"} or array-like of labels, default="auto"
+        Starts. "auto": the paper's eigenvectors with both signs and two shrinkages, k-means on
+        their projections, k-means, random directions.
+    n_init : int or "auto", default="auto"
+        Number of starts; "auto" is 8. The best by objective is kept.
+    max_iter : int, default=50
+        Most CCCP iterations of one descent.
+    tol : float, default=0.01
+        A descent ends when the objective falls by at most this share of itself.
+    solver_tol : float, default=0.01
+        Precision of the convex problems: for the bundle the gap relative to the gain over W = 0,
+        for the subgradient the relative change of W.
+    warm_start : bool, default=False
+        Start from the labels that the previous fit predicts.
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int or None, default=None
+        Threads over blocks of rows.
+
+    Attributes
+    ----------
+    labels_, cluster_sizes_, exemplar_indices_
+        As everywhere.
+    coef_, intercept_ : ndarray of shape (n_clusters, n_components) and (n_clusters,)
+        One score for each cluster; intercepts are zero on centred features unless ``balance`` is
+        active.
+    violated_links_ : PairwiseConstraints
+        Links that ``labels_`` break.
+    alpha_ : float
+        The alpha used.
+    cv_results_ : dict
+        With ``alpha="cv"``: the values tried under "alpha", and the share of held-out links that
+        were kept under "link_accuracy".
+    objective_ : float
+        Equation (6).
+    n_passes_ : int
+        Passes over all rows in the last descent.
+    history_, n_iter_, stop_reason_
+        Of the last descent.
+
+    Notes
+    -----
+    In the paper's symbols alpha = lambda s^2, where s is ``feature_scale_``, and
+    ``unlabeled_weight`` is delta. Rows with links or known classes are not among the unlabelled;
+    their ``sample_weight`` matters only where it is zero: then their links are left out.
+
+    The paper's literal Algorithm 1 is ``init="eigenvector", n_init=1, solver="subgradient"`` with
+    a number for ``alpha``.
+
+    Without any constraint only the unlabelled part is left, and a warning says so.
+
+    References
+    ----------
+    H. Zeng, Y.-M. Cheung. Semi-Supervised Maximum Margin Clustering with Pairwise Constraints. IEEE
+    Transactions on Knowledge and Data Engineering 24(5), 926-939, 2012.
+
+    Examples
+    --------
+    >>> from maxmargin import PairwiseConstraints, PairwiseMarginClustering
+    >>> from maxmargin.metrics import clustering_accuracy
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> odd = y % 2
+    >>> links = PairwiseConstraints.from_labels(odd, n_pairs=300, random_state=0)
+    >>> model = PairwiseMarginClustering(2, alpha=0.003, random_state=0).fit(X, constraints=links)
+    >>> clustering_accuracy(odd, model.labels_) > 0.96
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **SHARED_CONSTRAINTS,
+        "alpha": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
+        "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
+        "loss": [StrOptions({"pairwise", "hu"})],
+        "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
+        "on_conflict": [StrOptions({"raise", "soft"})],
+        "solver": [StrOptions({"bundle", "subgradient"})],
+        "init": [StrOptions({"auto", "eigenvector", "k-means", "random"}), "array-like"],
+        "solver_tol": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        alpha="cv",
+        unlabeled_weight=1.0,
+        loss="pairwise",
+        kernel="rbf",
+        gamma="auto",
+        degree=3,
+        coef0=1,
+        n_components="auto",
+        balance=0.5,
+        on_conflict="raise",
+        solver="bundle",
+        init="auto",
+        n_init="auto",
+        max_iter=50,
+        tol=0.01,
+        solver_tol=0.01,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.alpha = alpha
+        self.unlabeled_weight = unlabeled_weight
+        self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.balance = balance
+        self.on_conflict = on_conflict
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver_tol = solver_tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X, y=None, *, constraints=None, partial_labels=None, sample_weight=None):
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+        y : ignored
+        constraints : PairwiseConstraints, optional
+            Links between the rows. In a Pipeline, grid search or cross-validation ask for them with
+            ``set_fit_request(constraints=True)``.
+        partial_labels : array-like of shape (n_samples,), optional
+            Known clusters, numbered from 0; -1 where unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 counts like the row given twice, 0 like the row left out.
+
+        Returns
+        -------
+        self : estimator
+        """
+        with earlier_fit_kept(self):
+            self._validate_params()
+            self._fit(X, sample_weight, partial_labels, constraints=constraints)
+            none = PairwiseConstraints(len(self.labels_))
+            self.violated_links_ = (constraints or none).violations(self.labels_)
+        return self
+
+    def score(self, X, y=None, *, constraints=None) -> float:
+        """Share of the links that the predicted labels keep; without links, minus the mean loss.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : ignored
+        constraints : PairwiseConstraints, optional
+            Links between these rows, such as links held out from the fit.
+        """
+        scores = self.decision_function(X)
+        labels = scores.argmax(axis=1)
+        if constraints is not None and constraints.n_links:
+            return constraints.accuracy(labels)
+        return -float(np.maximum(0.0, 1.0 - lead_of(scores, labels)).mean())
+
+    def _mergeable(self) -> bool:
+        return isinstance(self.init, str)
+
+    def _checked_links(self, constraints, n: int, known) -> Links | None:
+        if constraints is None:
+            constraints = PairwiseConstraints(n)
+        if not isinstance(constraints, PairwiseConstraints):
+            raise ValueError(
+                f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}: "
+                "PairwiseConstraints(n_samples, must_link=..., cannot_link=...) makes one."
+            )
+        if len(constraints) != n:
+            raise ValueError(f"constraints are about {len(constraints)} rows, but X has {n} rows.")
+        if self.on_conflict == "raise":
+            constraints.check(self.n_clusters, known)
+        if constraints.n_links == 0 and known is None and self.n_clusters > 1:
+            warnings.warn(
+                "No constraints and no partial_labels were given: only the margins of the rows "
+                "themselves are used.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return constraints.links()
+
+    # -- the fit ----------------------------------------------------------------------------------
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        k = self.n_clusters
+        if k == 1:
+            extras = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
+            return Model(np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1), extras=extras)
+        problem = self._problem(rows, sample)
+        search = self._search(problem, sample, rng, watch)
+        given = self._given_starts(rows, sample, warm)
+        extras: dict[str, Any] = {}
+        alpha = self.alpha
+        if alpha == "cv":
+            alpha, extras = search.choose_alpha()
+        outcome = search.run(float(alpha), given)
+        state = outcome.state
+        extras |= {"alpha_": float(alpha), "n_passes_": state.passes}
+        return Model(
+            state.coef,
+            state.offset,
+            np.eye(k),
+            objective=outcome.objective,
+            history=outcome.history,
+            n_iter=outcome.n_iter,
+            stop_reason=outcome.stop_reason,
+            extras=extras,
+        )
+
+    def _problem(self, rows, sample) -> PairProblem:
+        hu = self.loss == "hu"
+        links = sample.links
+        nothing_known = len(links) == 0 and not (sample.known >= 0).any()
+        return pair_problem(
+            rows,
+            self.n_clusters,
+            DEFAULT_ALPHA,
+            links,
+            sample.known,
+            sample.weights if hu else sample.free,
+            known_weights=sample.weights,
+            unlabeled_weight=1.0 if nothing_known else self.unlabeled_weight,
+            hu=hu,
+        )
+
+    def _search(self, problem, sample, rng, watch) -> Search:
+        floor = 0.0
+        if not _parted(problem):
+            total = sample.weights.sum()
+            floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
+        return Search(
+            problem,
+            sample.weights,
+            floor,
+            self.solver,
+            self.init if isinstance(self.init, str) else "auto",
+            8 if self.n_init == "auto" else self.n_init,
+            self.max_iter,
+            self.tol,
+            self.solver_tol,
+            rng,
+            watch,
+        )
+
+    def _given_starts(self, rows, sample, warm) -> list[Start] | None:
+        """The start that the user or a previous fit gives, or None."""
+        if isinstance(self.init, str):
+            labels = None if warm is None else warm[sample.source]
+        else:
+            labels = np.asarray(self.init)
+            if labels.shape != (sample.n_given,):
+                raise ValueError(
+                    f"init must have one label for each of the {sample.n_given} rows of X, got an "
+                    f"array of shape {labels.shape}."
+                )
+            labels = np.unique(labels, return_inverse=True)[1][sample.source]
+        if labels is None:
+            return None
+        return [labels_start(rows, labels, sample.weights, self.n_clusters)]
+
+
+def _parted(problem: PairProblem) -> bool:
+    """Whether something known keeps the clusters apart."""
+    return not problem.links.same.all() or len(np.unique(problem.known)) > 1
+
+
+@dataclass(frozen=True)
+class State:
+    """A model, the linearisation at it, and what it cost."""
+
+    coef: np.ndarray
+    offset: np.ndarray
+    scores: np.ndarray
+    at: Linearisation
+    value: float = np.inf
+    convex_value: float = np.nan
+    passes: int = 0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """CCCP on one problem: Algorithm 1 without its schedule.
+
+    ``floor`` is the least weight of a cluster (0: nothing is asked), kept through intercepts.
+    """
+
+    problem: PairProblem
+    solver: str
+    tol: float
+    rng: np.random.Generator
+    weights: np.ndarray
+    floor: float = 0.0
+
+    def init(self, start: Start) -> State:
+        """Only the linearisation of a start is used: its scale says nothing."""
+        S = self.problem.scores(start.coef) + start.intercept
+        zero = np.zeros_like(start.coef)
+        offset = np.zeros(self.problem.k)
+        if self.floor:
+            S = S + floor_intercepts(S, self.weights, self.floor)
+        return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
+
+    def resume(self, coef: np.ndarray) -> State:
+        """A model to go on from."""
+        return self._state(coef, self.problem.scores(coef), np.nan, 0)
+
+    def step(self, state: State) -> State:
+        """Solve the convex problem, fix the clusters anew."""
+        problem = replace(self.problem, offset=state.offset)
+        if self.solver == "subgradient":
+            found = solve_subgradient(problem, state.at, self.rng, tol=self.tol)
+        else:
+            found = solve_bundle(problem, state.at, state.coef, state.scores, tol=self.tol)
+        passes = state.passes + found.passes
+        return self._state(found.coef, found.scores - state.offset, found.value, passes)
+
+    def _state(self, coef, S, convex_value, passes) -> State:
+        offset = np.zeros(self.problem.k)
+        if self.floor:
+            offset = floor_intercepts(S, self.weights, self.floor)
+        S = S + offset
+        value = self.problem.objective(coef, S)
+        return State(coef, offset, S, self.problem.linearise(S), value, convex_value, passes)
+
+    def objective(self, state: State) -> float:
+        """Equation (6)."""
+        return state.value
+
+    def change(self, old: State, new: State) -> float:
+        """Relative fall of the objective; of the convex problem's for the paper's algorithm.
+
+        The constant part of the objective would hide it, and is left out by ours.
+        """
+        if self.solver == "subgradient":
+            return abs(old.convex_value - new.convex_value) / old.convex_value
+        return (old.value - new.value) / max(old.value - self.problem.constant, 1e-300)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Several starts with the links alone, the best continued with all rows."""
+
+    problem: PairProblem
+    weights: np.ndarray
+    floor: float
+    solver: str
+    init: str
+    n_init: int
+    max_iter: int
+    tol: float
+    solver_tol: float
+    rng: np.random.Generator
+    watch: Callable[[float], str | None]
+
+    def run(self, alpha: float, given: list[Start] | None = None) -> Outcome:
+        """Fit at a given alpha."""
+        problem = replace(self.problem, alpha=alpha)
+        first = self._first_part(problem)
+        starts = given
+        if starts is None:
+            few = first if _parted(problem) else None
+            starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
+        stage = self._stage(problem, self.weights)
+        literal = self.solver == "subgradient"
+        early = self._stage(
+            first, self.weights if first is problem else np.ones(first.rows.shape[0])
+        )
+        states = [self._followed(early, start, literal).state for start in starts]
+        resumed = [stage.resume(state.coef) for state in states]
+        best = min(resumed, key=stage.objective)
+        return self._descend(stage, best, literal)
+
+    def _stage(self, problem: PairProblem, weights) -> Stage:
+        floor = self.floor * weights.sum() / self.weights.sum()
+        return Stage(problem, self.solver, self.solver_tol, self.rng, weights, floor)
+
+    def _followed(self, early: Stage, start: Start, literal: bool) -> Outcome:
+        """A start with the links alone; the paper takes three steps, whatever they change."""
+        steps = {"max_iter": LITERAL_STEPS, "tol": -1.0} if literal else {}
+        return self._descend(early, early.init(start), literal, **steps)
+
+    def _descend(self, stage: Stage, state: State, literal: bool, **given) -> Outcome:
+        settings = {"max_iter": self.max_iter, "tol": self.tol} | given
+        monotone = not literal and stage.floor == 0
+        return descend(
+            stage, state, watch=self.watch, monotone=monotone, keep_last=literal, **settings
+        )
+
+    def _first_part(self, problem: PairProblem) -> PairProblem:
+        """Where starts are compared: the rows with links, or a sample where those do not part."""
+        if _parted(problem):
+            return problem.part(problem.supervised_rows, free=problem.hu)
+        n = problem.rows.shape[0]
+        if n <= START_ROWS:
+            return problem
+        some = self.rng.choice(n, START_ROWS, replace=False)
+        return problem.part(np.union1d(some, problem.supervised_rows))
+
+    def _points(self) -> np.ndarray:
+        """Features of a sample of the rows."""
+        n = self.problem.rows.shape[0]
+        chosen = np.arange(n)
+        if n > START_ROWS:
+            chosen = np.sort(self.rng.choice(n, START_ROWS, replace=False))
+        return np.asarray(self.problem.part(chosen).rows.data, np.float64)
+
+    # -- cross-validation over links --------------------------------------------------------------
+
+    def choose_alpha(self) -> tuple[float, dict[str, Any]]:
+        """The alpha whose models keep most held-out links, and the table it was chosen from."""
+        if not _parted(self.problem):
+            return DEFAULT_ALPHA, {}
+        few = self.problem.part(self.problem.supervised_rows, free=self.problem.hu)
+        links_fold = _folds(few.links.same, self.rng)
+        known_fold = _folds(few.known, self.rng)
+        points = self._points()
+        kept = np.zeros(len(ALPHAS))
+        total = 0.0
+        for fold in range(FOLDS):
+            train = few.supervised_by(links_fold != fold, known_fold != fold)
+            test = few.supervised_by(links_fold == fold, known_fold == fold)
+            if not _parted(train) or test.supervision == 0:
+                continue
+            kept += [test.kept_share(S) for S in self._path(train, points)]
+            total += 1.0
+        if total == 0:
+            return DEFAULT_ALPHA, {}
+        table = {"alpha": np.array(ALPHAS), "link_accuracy": kept / total}
+        return ALPHAS[int(np.argmax(np.round(kept / total, 12)))], {"cv_results_": table}
+
+    def _path(self, train: PairProblem, points: np.ndarray) -> list[np.ndarray]:
+        """Scores of the rows with links for each alpha: the best start, followed downwards."""
+        starts = pair_starts(train, train, points, self.init, self.n_init, self.rng)
+        found = []
+        coef = None
+        for alpha in ALPHAS:
+            stage = self._stage(replace(train, alpha=alpha), np.ones(train.rows.shape[0]))
+            if coef is None:
+                outcomes = [self._descend(stage, stage.init(start), False) for start in starts]
+                state = min(outcomes, key=lambda o: o.objective).state
+            else:
+                state = self._descend(stage, stage.resume(coef), False).state
+            coef = state.coef
+            found.append(state.scores)
+        return found
+
+
+def _folds(kinds: np.ndarray, rng) -> np.ndarray:
+    """A fold for each item, the same number of every kind in each as far as possible."""
+    fold = np.zeros(len(kinds), int)
+    for kind in np.unique(kinds):
+        members = rng.permutation(np.flatnonzero(kinds == kind))
+        fold[members] = np.arange(len(members)) % FOLDS
+    return fold
