@@ -28,6 +28,7 @@ from maxmargin import (
     AlternatingMarginClustering,
     BisectingMarginClustering,
     LeastSquaresMarginClustering,
+    PairwiseMarginClustering,
     TimeLimit,
 )
 from maxmargin._compat import HAS_CALLBACKS
@@ -45,6 +46,7 @@ ESTIMATORS = [
     for make in (
         lambda kernel: BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel)),
         lambda kernel: LeastSquaresMarginClustering(kernel=kernel),
+        lambda kernel: PairwiseMarginClustering(kernel=kernel),
     )
 ]
 SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], ESTIMATORS[-2], ESTIMATORS[-1]]

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from ._compat import TimeLimit
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
-    from .cutting_plane import CuttingPlaneMarginClustering
     from .constraints import PairwiseConstraints
+    from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
     from .pairwise import PairwiseMarginClustering
     from .selection import select_parameters

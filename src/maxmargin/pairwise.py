@@ -52,13 +52,14 @@ import numpy as np
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
 from ._compat import Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
-from .engine.balance import floor_intercepts, size_floor
+from .engine.balance import size_floor, warn_short
 from .engine.descent import Outcome, descend
 from .engine.labels import lead_of
 from .engine.links import Links
 from .engine.pair_problem import Linearisation, PairProblem, pair_problem
 from .engine.pair_solvers import solve_bundle, solve_subgradient
 from .engine.pair_starts import Start, labels_start, pair_starts
+from .engine.prices import floor_prices
 
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
 DEFAULT_ALPHA = 0.01  # where there are too few links to cross-validate
@@ -263,11 +264,12 @@ class PairwiseMarginClustering(BaseMarginClustering):
         constraints : PairwiseConstraints, optional
             Links between these rows, such as links held out from the fit.
         """
-        scores = self.decision_function(X)
-        labels = scores.argmax(axis=1)
-        if constraints is not None and constraints.n_links:
-            return constraints.accuracy(labels)
-        return -float(np.maximum(0.0, 1.0 - lead_of(scores, labels)).mean())
+        if constraints is None or constraints.n_links == 0:
+            return super().score(X)
+        return constraints.accuracy(self.predict(X))
+
+    def _decision_losses(self, decision):
+        return np.maximum(0.0, 1.0 - lead_of(decision, decision.argmax(axis=1)))
 
     def _mergeable(self) -> bool:
         return isinstance(self.init, str)
@@ -297,16 +299,16 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
         k = self.n_clusters
+        extras: dict[str, Any] = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
         if k == 1:
-            extras = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
             return Model(np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1), extras=extras)
         problem = self._problem(rows, sample)
         search = self._search(problem, sample, rng, watch)
         given = self._given_starts(rows, sample, warm)
-        extras: dict[str, Any] = {}
         alpha = self.alpha
         if alpha == "cv":
-            alpha, extras = search.choose_alpha()
+            alpha, table = search.choose_alpha()
+            extras |= table
         outcome = search.run(float(alpha), given)
         state = outcome.state
         extras |= {"alpha_": float(alpha), "n_passes_": state.passes}
@@ -345,6 +347,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         return Search(
             problem,
             sample.weights,
+            self.balance,
             floor,
             self.solver,
             self.init if isinstance(self.init, str) else "auto",
@@ -358,16 +361,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     def _given_starts(self, rows, sample, warm) -> list[Start] | None:
         """The start that the user or a previous fit gives, or None."""
-        if isinstance(self.init, str):
-            labels = None if warm is None else warm[sample.source]
-        else:
-            labels = np.asarray(self.init)
-            if labels.shape != (sample.n_given,):
-                raise ValueError(
-                    f"init must have one label for each of the {sample.n_given} rows of X, got an "
-                    f"array of shape {labels.shape}."
-                )
-            labels = np.unique(labels, return_inverse=True)[1][sample.source]
+        labels = self._given_labels(sample, warm)
         if labels is None:
             return None
         return [labels_start(rows, labels, sample.weights, self.n_clusters)]
@@ -410,8 +404,7 @@ class Stage:
         S = self.problem.scores(start.coef) + start.intercept
         zero = np.zeros_like(start.coef)
         offset = np.zeros(self.problem.k)
-        if self.floor:
-            S = S + floor_intercepts(S, self.weights, self.floor)
+        S = S + self._prices(S)
         return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
 
     def resume(self, coef: np.ndarray) -> State:
@@ -429,12 +422,21 @@ class Stage:
         return self._state(found.coef, found.scores - state.offset, found.value, passes)
 
     def _state(self, coef, S, convex_value, passes) -> State:
-        offset = np.zeros(self.problem.k)
-        if self.floor:
-            offset = floor_intercepts(S, self.weights, self.floor)
+        offset = self._prices(S)
         S = S + offset
         value = self.problem.objective(coef, S)
         return State(coef, offset, S, self.problem.linearise(S), value, convex_value, passes)
+
+    def _prices(self, S: np.ndarray) -> np.ndarray:
+        """Intercepts with which every cluster keeps its least weight."""
+        if self.floor == 0:
+            return np.zeros(self.problem.k)
+        return floor_prices(S, self.weights, self.floor, np.full(len(S), -1))
+
+    def missing(self, state: State) -> float:
+        """By how much weight the smallest cluster misses the floor."""
+        sizes = np.bincount(state.at.labels, self.weights, minlength=self.problem.k)
+        return max(0.0, self.floor - float(sizes.min()))
 
     def objective(self, state: State) -> float:
         """Equation (6)."""
@@ -456,6 +458,7 @@ class Search:
 
     problem: PairProblem
     weights: np.ndarray
+    balance: float
     floor: float
     solver: str
     init: str
@@ -482,7 +485,11 @@ class Search:
         states = [self._followed(early, start, literal).state for start in starts]
         resumed = [stage.resume(state.coef) for state in states]
         best = min(resumed, key=stage.objective)
-        return self._descend(stage, best, literal)
+        outcome = self._descend(stage, best, literal)
+        missing = stage.missing(outcome.state)
+        if missing > 1e-9 * self.weights.sum():
+            warn_short(self.balance, missing, stage.floor)
+        return outcome
 
     def _stage(self, problem: PairProblem, weights) -> Stage:
         floor = self.floor * weights.sum() / self.weights.sum()

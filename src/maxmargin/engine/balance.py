@@ -209,41 +209,6 @@ def sign_split(
     return Split(signs, bias, bias, cost, 0.0)
 
 
-def floor_intercepts(scores: np.ndarray, weights: np.ndarray, floor: float) -> np.ndarray:
-    """Intercepts with which every cluster's largest scores cover at least ``floor`` of the weight.
-
-    The smallest cluster takes the rows that cost it least, again and again; its intercept only
-    rises. Zeros where nothing has to be done; the sizes nearest to the floor where ties forbid it.
-
-    Examples
-    --------
-    >>> S = np.array([[1.0, 0.0], [0.9, 0.2], [0.8, 0.5]])
-    >>> (S + floor_intercepts(S, np.ones(3), 1.0)).argmax(axis=1)
-    array([0, 0, 1])
-    """
-    k = scores.shape[1]
-    intercept, best, least = np.zeros(k), np.zeros(k), -np.inf
-    for _ in range(25 * k):
-        shifted = scores + intercept
-        labels = shifted.argmax(axis=1)
-        sizes = np.bincount(labels, weights, minlength=k)
-        if sizes.min() > least:
-            best, least = intercept.copy(), sizes.min()
-        if least >= floor - 1e-9 * weights.sum():
-            break
-        small = int(sizes.argmin())
-        others = np.flatnonzero(labels != small)
-        lead = shifted[others, labels[others]] - shifted[others, small]
-        order = np.argsort(lead, kind="stable")
-        lead = lead[order]
-        count = int(np.searchsorted(np.cumsum(weights[others][order]), floor - sizes[small]))
-        price = lead[min(count, len(lead) - 1)]
-        beyond = lead[lead > price]
-        # Half way to the next row, so that predict labels alike after rounding.
-        intercept[small] += price + 0.5 * min(beyond[0] - price if beyond.size else 1.0, 1.0)
-    return best - best.mean() if best.any() else best
-
-
 def _prefix(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(values)])
 

@@ -7,16 +7,15 @@ there. That line search needs no pass over the rows: scores are linear in W.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from .cuts import CutPool
 from .pair_problem import Linearisation, PairProblem
-from .qp import solve_qp
 
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum
 LINE_STEPS = 12
-MOST_CUTS = 150
 ROUNDING = 1e-9  # of the objective at W = 0: no gap below it is asked for
 
 
@@ -108,18 +107,17 @@ def solve_bundle(
     floor, zero = problem.constant, problem.at_zero()
     best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])
     look, bound, converged = best, -np.inf, False
-    cuts = Cuts.none(coef.size)
+    pool = CutPool(coef.size)
     for passes in range(1, max_passes + 1):  # noqa: B007 - returned
         risk, codes = problem.risk(look.scores, at)
-        cuts = cuts.add(problem.gather(codes).ravel(), risk - floor, look.coef.ravel())
-        # In terms of sqrt(alpha) W the regulariser is that of the tiny QP.
-        solution = solve_qp(cuts.gram / problem.alpha, cuts.heights, start=cuts.multipliers)
-        bound = max(bound, solution.value + floor)
+        slope = problem.gather(codes)
+        pool.add(-slope.ravel(), risk - floor - float((slope * look.coef).sum()))
+        bound = max(bound, pool.solve(problem.alpha).value + floor)
         if best.value - bound <= max(tol * (zero - best.value), ROUNDING * zero):
             converged = True
             break
-        cuts = cuts.weighed(solution.multipliers)
-        model = -(cuts.multipliers @ cuts.slopes).reshape(coef.shape) / problem.alpha
+        pool.prune()
+        model = pool.coef(problem.alpha).reshape(coef.shape)
         model_scores = problem.scores(model)
         best = _line_search(problem, at, best, model, model_scores)
         look = _Point(
@@ -128,40 +126,6 @@ def solve_bundle(
             np.nan,
         )
     return Solution(best.coef, best.scores, best.value, bound, passes, converged)
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """Tangents of the risk, ``risk >= slope'W + height``, with their products."""
-
-    slopes: np.ndarray
-    heights: np.ndarray
-    gram: np.ndarray
-    multipliers: np.ndarray
-
-    @classmethod
-    def none(cls, size: int) -> Cuts:
-        """An empty pool for W with ``size`` entries."""
-        return cls(np.empty((0, size)), np.empty(0), np.empty((0, 0)), np.empty(0))
-
-    def add(self, slope: np.ndarray, risk: float, point: np.ndarray) -> Cuts:
-        """With the tangent at ``point``, where the risk is ``risk``."""
-        m = len(self.heights)
-        slopes = np.concatenate([self.slopes, slope[None, :]])
-        gram = np.empty((m + 1, m + 1))
-        gram[:m, :m] = self.gram
-        gram[m] = gram[:, m] = slopes @ slope
-        heights = np.append(self.heights, risk - float(slope @ point))
-        return Cuts(slopes, heights, gram, np.append(self.multipliers, 0.0))
-
-    def weighed(self, multipliers: np.ndarray) -> Cuts:
-        """With new multipliers; where the pool is full, without the cuts that do not bind."""
-        pool = replace(self, multipliers=multipliers)
-        if len(multipliers) < MOST_CUTS:
-            return pool
-        keep = np.flatnonzero(multipliers > 0.0)
-        among = np.ix_(keep, keep)
-        return Cuts(self.slopes[keep], self.heights[keep], self.gram[among], multipliers[keep])
 
 
 def _line_search(problem, at, best: _Point, coef, S) -> _Point:

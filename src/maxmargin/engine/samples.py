@@ -115,7 +115,8 @@ def linked_sample(sample: Sample, links: Links, weights: np.ndarray | None, know
     may have links and the other none.
     """
     free = np.ones(sample.n_given) if weights is None else weights.copy()
-    free[links.rows()] = 0.0
+    counted = (sample.inverse[links.first] >= 0) & (sample.inverse[links.second] >= 0)
+    free[links.take(counted).rows()] = 0.0
     if known is not None:
         free[known >= 0] = 0.0
     kept = sample.inverse >= 0
