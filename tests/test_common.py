@@ -49,7 +49,7 @@ ESTIMATORS = [
         lambda kernel: PairwiseMarginClustering(kernel=kernel),
     )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], ESTIMATORS[-2], ESTIMATORS[-1]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-3:]]
 
 
 def name(estimator):

@@ -64,6 +64,7 @@ from .engine.prices import floor_prices
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
 DEFAULT_ALPHA = 0.01  # where there are too few links to cross-validate
 FOLDS = 3
+SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
 START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
 LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
 
@@ -107,9 +108,10 @@ class PairwiseMarginClustering(BaseMarginClustering):
         Most CCCP iterations of one descent.
     tol : float, default=0.01
         A descent ends when the objective falls by at most this share of itself.
-    solver_tol : float, default=0.01
+    solver_tol : float or "auto", default="auto"
         Precision of the convex problems: for the bundle the gap relative to the gain over W = 0,
-        for the subgradient the relative change of W.
+        for the subgradient the relative change of W. "auto" is the paper's 0.01, and a tenth of it
+        for a bundle that only the margins of the rows part.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
@@ -176,7 +178,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         "on_conflict": [StrOptions({"raise", "soft"})],
         "solver": [StrOptions({"bundle", "subgradient"})],
         "init": [StrOptions({"auto", "eigenvector", "k-means", "random"}), "array-like"],
-        "solver_tol": [Interval(Real, 0, 1, closed="neither")],
+        "solver_tol": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -198,7 +200,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         n_init="auto",
         max_iter=50,
         tol=0.01,
-        solver_tol=0.01,
+        solver_tol="auto",
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -354,10 +356,16 @@ class PairwiseMarginClustering(BaseMarginClustering):
             8 if self.n_init == "auto" else self.n_init,
             self.max_iter,
             self.tol,
-            self.solver_tol,
+            self._precision(problem),
             rng,
             watch,
         )
+
+    def _precision(self, problem) -> float:
+        if self.solver_tol != "auto":
+            return self.solver_tol
+        # Without links the starts end in optima that differ by less than a hundredth.
+        return SOLVER_TOL if _parted(problem) or self.solver == "subgradient" else FINE_TOL
 
     def _given_starts(self, rows, sample, warm) -> list[Start] | None:
         """The start that the user or a previous fit gives, or None."""

@@ -63,13 +63,13 @@ def solve_subgradient(
     """
     radius = ball_radius(problem)
     W = rng.normal(size=(problem.k, problem.rows.shape[1]))
-    W *= radius * rng.random() / max(np.linalg.norm(W), 1e-300)
+    W *= radius * rng.random() / max(float(np.linalg.norm(W)), 1e-300)
     converged = False
     for r in range(1, max_passes + 1):
         _, codes = problem.risk(problem.scores(W), at)
         gradient = problem.alpha * W + problem.gather(codes)
         new = W - gradient / (problem.alpha * r)
-        new *= min(1.0, radius / max(np.linalg.norm(new), 1e-300))
+        new *= min(1.0, radius / max(float(np.linalg.norm(new)), 1e-300))
         change = np.linalg.norm(new - W)
         largest = max(np.linalg.norm(W), np.linalg.norm(new))
         W = new
