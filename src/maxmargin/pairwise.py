@@ -28,7 +28,7 @@ in the paper                             here
 (10)-(16) linearisation                  ``PairProblem.linearise``, ``kernels.pairs``
 (17), (21) the convex problem            ``PairProblem.risk``
 (18)-(20) the start                      ``engine.pair_starts.eigenvector_axes``
-Algorithm 1 (CCCP)                       ``Stage`` under ``engine.descent.descend``
+Algorithm 1 (CCCP)                       ``engine.pair_search.Stage``, ``Search``
 Theorem 1, (22)                          ``engine.pair_solvers.ball_radius``
 (23)-(25), Algorithm 2                   ``engine.pair_solvers.solve_subgradient``
 =======================================  =========================================================
@@ -42,8 +42,6 @@ an eighth of the passes and less, and knows how far it is from the optimum.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -52,21 +50,14 @@ import numpy as np
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
 from ._compat import Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
-from .engine.balance import size_floor, warn_short
-from .engine.descent import Outcome, descend
+from .engine.balance import size_floor
 from .engine.labels import lead_of
 from .engine.links import Links
-from .engine.pair_problem import Linearisation, PairProblem, pair_problem
-from .engine.pair_solvers import solve_bundle, solve_subgradient
-from .engine.pair_starts import Start, labels_start, pair_starts
-from .engine.prices import floor_prices
+from .engine.pair_problem import PairProblem, pair_problem
+from .engine.pair_search import DEFAULT_ALPHA, Search, parted
+from .engine.pair_starts import Start, labels_start
 
-ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
-DEFAULT_ALPHA = 0.01  # where there are too few links to cross-validate
-FOLDS = 3
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
-START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
-LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
 
 
 class PairwiseMarginClustering(BaseMarginClustering):
@@ -343,7 +334,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     def _search(self, problem, sample, rng, watch) -> Search:
         floor = 0.0
-        if not _parted(problem):
+        if not parted(problem):
             total = sample.weights.sum()
             floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
         return Search(
@@ -365,7 +356,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         if self.solver_tol != "auto":
             return self.solver_tol
         # Without links the starts end in optima that differ by less than a hundredth.
-        return SOLVER_TOL if _parted(problem) or self.solver == "subgradient" else FINE_TOL
+        return SOLVER_TOL if parted(problem) or self.solver == "subgradient" else FINE_TOL
 
     def _given_starts(self, rows, sample, warm) -> list[Start] | None:
         """The start that the user or a previous fit gives, or None."""
@@ -373,211 +364,3 @@ class PairwiseMarginClustering(BaseMarginClustering):
         if labels is None:
             return None
         return [labels_start(rows, labels, sample.weights, self.n_clusters)]
-
-
-def _parted(problem: PairProblem) -> bool:
-    """Whether something known keeps the clusters apart."""
-    return not problem.links.same.all() or len(np.unique(problem.known)) > 1
-
-
-@dataclass(frozen=True)
-class State:
-    """A model, the linearisation at it, and what it cost."""
-
-    coef: np.ndarray
-    offset: np.ndarray
-    scores: np.ndarray
-    at: Linearisation
-    value: float = np.inf
-    convex_value: float = np.nan
-    passes: int = 0
-
-
-@dataclass(frozen=True)
-class Stage:
-    """CCCP on one problem: Algorithm 1 without its schedule.
-
-    ``floor`` is the least weight of a cluster (0: nothing is asked), kept through intercepts.
-    """
-
-    problem: PairProblem
-    solver: str
-    tol: float
-    rng: np.random.Generator
-    weights: np.ndarray
-    floor: float = 0.0
-
-    def init(self, start: Start) -> State:
-        """Only the linearisation of a start is used: its scale says nothing."""
-        S = self.problem.scores(start.coef) + start.intercept
-        zero = np.zeros_like(start.coef)
-        offset = np.zeros(self.problem.k)
-        S = S + self._prices(S)
-        return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
-
-    def resume(self, coef: np.ndarray) -> State:
-        """A model to go on from."""
-        return self._state(coef, self.problem.scores(coef), np.nan, 0)
-
-    def step(self, state: State) -> State:
-        """Solve the convex problem, fix the clusters anew."""
-        problem = replace(self.problem, offset=state.offset)
-        if self.solver == "subgradient":
-            found = solve_subgradient(problem, state.at, self.rng, tol=self.tol)
-        else:
-            found = solve_bundle(problem, state.at, state.coef, state.scores, tol=self.tol)
-        passes = state.passes + found.passes
-        return self._state(found.coef, found.scores - state.offset, found.value, passes)
-
-    def _state(self, coef, S, convex_value, passes) -> State:
-        offset = self._prices(S)
-        S = S + offset
-        value = self.problem.objective(coef, S)
-        return State(coef, offset, S, self.problem.linearise(S), value, convex_value, passes)
-
-    def _prices(self, S: np.ndarray) -> np.ndarray:
-        """Intercepts with which every cluster keeps its least weight."""
-        if self.floor == 0:
-            return np.zeros(self.problem.k)
-        return floor_prices(S, self.weights, self.floor, np.full(len(S), -1))
-
-    def missing(self, state: State) -> float:
-        """By how much weight the smallest cluster misses the floor."""
-        sizes = np.bincount(state.at.labels, self.weights, minlength=self.problem.k)
-        return max(0.0, self.floor - float(sizes.min()))
-
-    def objective(self, state: State) -> float:
-        """Equation (6)."""
-        return state.value
-
-    def change(self, old: State, new: State) -> float:
-        """Relative fall of the objective; of the convex problem's for the paper's algorithm.
-
-        The constant part of the objective would hide it, and is left out by ours.
-        """
-        if self.solver == "subgradient":
-            return abs(old.convex_value - new.convex_value) / old.convex_value
-        return (old.value - new.value) / max(old.value - self.problem.constant, 1e-300)
-
-
-@dataclass(frozen=True)
-class Search:
-    """Several starts with the links alone, the best continued with all rows."""
-
-    problem: PairProblem
-    weights: np.ndarray
-    balance: float
-    floor: float
-    solver: str
-    init: str
-    n_init: int
-    max_iter: int
-    tol: float
-    solver_tol: float
-    rng: np.random.Generator
-    watch: Callable[[float], str | None]
-
-    def run(self, alpha: float, given: list[Start] | None = None) -> Outcome:
-        """Fit at a given alpha."""
-        problem = replace(self.problem, alpha=alpha)
-        first = self._first_part(problem)
-        starts = given
-        if starts is None:
-            few = first if _parted(problem) else None
-            starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
-        stage = self._stage(problem, self.weights)
-        literal = self.solver == "subgradient"
-        early = self._stage(
-            first, self.weights if first is problem else np.ones(first.rows.shape[0])
-        )
-        states = [self._followed(early, start, literal).state for start in starts]
-        resumed = [stage.resume(state.coef) for state in states]
-        best = min(resumed, key=stage.objective)
-        outcome = self._descend(stage, best, literal)
-        missing = stage.missing(outcome.state)
-        if missing > 1e-9 * self.weights.sum():
-            warn_short(self.balance, missing, stage.floor)
-        return outcome
-
-    def _stage(self, problem: PairProblem, weights) -> Stage:
-        floor = self.floor * weights.sum() / self.weights.sum()
-        return Stage(problem, self.solver, self.solver_tol, self.rng, weights, floor)
-
-    def _followed(self, early: Stage, start: Start, literal: bool) -> Outcome:
-        """A start with the links alone; the paper takes three steps, whatever they change."""
-        steps = {"max_iter": LITERAL_STEPS, "tol": -1.0} if literal else {}
-        return self._descend(early, early.init(start), literal, **steps)
-
-    def _descend(self, stage: Stage, state: State, literal: bool, **given) -> Outcome:
-        settings = {"max_iter": self.max_iter, "tol": self.tol} | given
-        monotone = not literal and stage.floor == 0
-        return descend(
-            stage, state, watch=self.watch, monotone=monotone, keep_last=literal, **settings
-        )
-
-    def _first_part(self, problem: PairProblem) -> PairProblem:
-        """Where starts are compared: the rows with links, or a sample where those do not part."""
-        if _parted(problem):
-            return problem.part(problem.supervised_rows, free=problem.hu)
-        n = problem.rows.shape[0]
-        if n <= START_ROWS:
-            return problem
-        some = self.rng.choice(n, START_ROWS, replace=False)
-        return problem.part(np.union1d(some, problem.supervised_rows))
-
-    def _points(self) -> np.ndarray:
-        """Features of a sample of the rows."""
-        n = self.problem.rows.shape[0]
-        chosen = np.arange(n)
-        if n > START_ROWS:
-            chosen = np.sort(self.rng.choice(n, START_ROWS, replace=False))
-        return np.asarray(self.problem.part(chosen).rows.data, np.float64)
-
-    # -- cross-validation over links --------------------------------------------------------------
-
-    def choose_alpha(self) -> tuple[float, dict[str, Any]]:
-        """The alpha whose models keep most held-out links, and the table it was chosen from."""
-        if not _parted(self.problem):
-            return DEFAULT_ALPHA, {}
-        few = self.problem.part(self.problem.supervised_rows, free=self.problem.hu)
-        links_fold = _folds(few.links.same, self.rng)
-        known_fold = _folds(few.known, self.rng)
-        points = self._points()
-        kept = np.zeros(len(ALPHAS))
-        total = 0.0
-        for fold in range(FOLDS):
-            train = few.supervised_by(links_fold != fold, known_fold != fold)
-            test = few.supervised_by(links_fold == fold, known_fold == fold)
-            if not _parted(train) or test.supervision == 0:
-                continue
-            kept += [test.kept_share(S) for S in self._path(train, points)]
-            total += 1.0
-        if total == 0:
-            return DEFAULT_ALPHA, {}
-        table = {"alpha": np.array(ALPHAS), "link_accuracy": kept / total}
-        return ALPHAS[int(np.argmax(np.round(kept / total, 12)))], {"cv_results_": table}
-
-    def _path(self, train: PairProblem, points: np.ndarray) -> list[np.ndarray]:
-        """Scores of the rows with links for each alpha: the best start, followed downwards."""
-        starts = pair_starts(train, train, points, self.init, self.n_init, self.rng)
-        found = []
-        coef = None
-        for alpha in ALPHAS:
-            stage = self._stage(replace(train, alpha=alpha), np.ones(train.rows.shape[0]))
-            if coef is None:
-                outcomes = [self._descend(stage, stage.init(start), False) for start in starts]
-                state = min(outcomes, key=lambda o: o.objective).state
-            else:
-                state = self._descend(stage, stage.resume(coef), False).state
-            coef = state.coef
-            found.append(state.scores)
-        return found
-
-
-def _folds(kinds: np.ndarray, rng) -> np.ndarray:
-    """A fold for each item, the same number of every kind in each as far as possible."""
-    fold = np.zeros(len(kinds), int)
-    for kind in np.unique(kinds):
-        members = rng.permutation(np.flatnonzero(kinds == kind))
-        fold[members] = np.arange(len(members)) % FOLDS
-    return fold
