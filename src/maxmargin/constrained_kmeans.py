@@ -143,21 +143,27 @@ class PCKMeans(ClusterMixin, BaseEstimator):
         centres = neighbourhood_centres(X, constraints, self.n_clusters, random)
         metrics = np.ones((self.n_clusters, X.shape[1]))
         labels = np.full(len(X), -1, np.int64)
-        graph = _link_lists(links, len(X))
-        value = np.inf
+        indptr, partner, link, same = _link_lists(links, len(X))
+        best = (np.inf, labels, centres, metrics)
         for n_iter in range(1, self.max_iter + 1):  # noqa: B007 - returned
+            before = labels.copy()
             costs = _costs(X, centres, metrics)
             together, apart = self._pays(X, links, labels, metrics, spread)
             for _ in range(self.max_iter):
                 order = random.permutation(len(X))
-                if not penalised_round(costs, labels, order, *graph, together, apart):
+                if not penalised_round(
+                    costs, labels, order, indptr, partner, link, same, together, apart
+                ):
                     break
             centres = _means(X, labels, centres)
             metrics = self._metrics(X, links, labels, centres, metrics, spread)
-            new = self._objective(X, links, labels, centres, metrics, spread)
-            if new >= value - 1e-9 * abs(value):
+            value = self._objective(X, links, labels, centres, metrics, spread)
+            # A learned metric can raise the objective: the farthest pair moves with it.
+            if value < best[0]:
+                best = (value, labels.copy(), centres, metrics)
+            if (labels == before).all():
                 break
-            value = new
+        value, labels, centres, metrics = best
         return value, labels.astype(np.int32), centres, metrics, n_iter
 
     def _pays(self, X, links, labels, metrics, spread) -> tuple[np.ndarray, np.ndarray]:

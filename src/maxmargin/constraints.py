@@ -7,13 +7,12 @@ rows anew, so that links never point at the wrong rows.
 
 from __future__ import annotations
 
-import csv
 import os
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .answers import CANNOT, MUST, Answer, read_answers, write_answers
 from .engine.link_graph import (
     Contradiction,
     cannot_clique,
@@ -29,13 +28,9 @@ from .engine.links import (
     random_pairs,
     recut,
 )
-from .files import DataError, atomic_write, check_exists
+from .files import DataError
 
 __all__ = ["Contradiction", "ContradictionError", "PairwiseConstraints"]
-
-MUST = ("must-link", "must", "ml", "same", "1", "true", "yes")
-CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no")
-COLUMNS = ["row_a", "row_b", "relation", "weight"]
 
 
 class ContradictionError(ValueError):
@@ -234,39 +229,30 @@ class PairwiseConstraints:
         >>> again == links
         True
         """
-        with atomic_write(path) as partial, open(partial, "w", encoding="utf-8", newline="") as f:
-            f.write(f"# n_samples = {self.n_samples}\n")
-            writer = csv.writer(f, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for pairs, weights, name in (
-                (self.must_link, self.must_weight, MUST[0]),
-                (self.cannot_link, self.cannot_weight, CANNOT[0]),
-            ):
-                writer.writerows(
-                    (a, b, name, repr(w)) for (a, b), w in zip(pairs.tolist(), weights.tolist())
-                )
+        links = self.links()
+        answers = [
+            Answer(a, b, MUST[0] if same else CANNOT[0], weight)
+            for a, b, same, weight in zip(
+                links.first.tolist(), links.second.tolist(), links.same, links.weights.tolist()
+            )
+        ]
+        write_answers(path, self.n_samples, answers)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PairwiseConstraints:
-        """Read links that :meth:`save` wrote."""
-        check_exists(Path(path))
-        with open(path, encoding="utf-8", newline="") as file:
-            head = file.readline().partition("=")
-            rows = list(csv.reader(file))
-        if head[0].strip() != "# n_samples" or not rows or rows[0] != COLUMNS:
-            raise DataError(
-                f"{path} does not hold links",
-                f"Its first lines must be '# n_samples = ...' and {','.join(COLUMNS)}",
-            )
+        """Read links that :meth:`save` or ``maxmargin label`` wrote."""
+        n_samples, answers = read_answers(path)
         try:
-            columns = dict(zip(COLUMNS, zip(*rows[1:]))) if rows[1:] else dict.fromkeys(COLUMNS, ())
-            frame = {
-                "row_a": np.array(columns["row_a"], np.int64),
-                "row_b": np.array(columns["row_b"], np.int64),
-                "relation": np.array(columns["relation"]),
-                "weight": np.array(columns["weight"], float),
-            }
-            return cls.from_frame(frame, n_samples=int(head[2]), weight="weight")
+            same = np.array([answer.relation in MUST for answer in answers], bool)
+            pairs = np.array([answer[:2] for answer in answers], np.int64).reshape(-1, 2)
+            weights = np.array([answer.weight for answer in answers], float)
+            return cls(
+                n_samples,
+                pairs[same],
+                pairs[~same],
+                must_weight=weights[same],
+                cannot_weight=weights[~same],
+            )
         except ValueError as error:
             raise DataError(f"{path}: {error}") from error
 

@@ -46,6 +46,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
 from ._compat import Interval, StrOptions, with_callbacks
@@ -260,6 +261,31 @@ class PairwiseMarginClustering(BaseMarginClustering):
         if constraints is None or constraints.n_links == 0:
             return super().score(X)
         return constraints.accuracy(self.predict(X))
+
+    def next_pairs(self, X, n=1, *, constraints=None, random_state=None) -> np.ndarray:
+        """Pairs of rows to ask a person about next, most informative first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows to ask about.
+        n : int, default=1
+            How many pairs.
+        constraints : PairwiseConstraints, optional
+            What was answered so far. :class:`~maxmargin.queries.PairQueries` keeps the answers and
+            fits the model anew between questions.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            Row numbers; fewer than n where nothing is left to ask.
+        """
+        from .queries import suggested_pairs
+
+        scores = self.decision_function(X)
+        known = PairwiseConstraints(len(scores)) if constraints is None else constraints
+        return suggested_pairs(scores, n, known, check_random_state(random_state))
 
     def _decision_losses(self, decision):
         return np.maximum(0.0, 1.0 - lead_of(decision, decision.argmax(axis=1)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import UsageError
 from .data import (
     add_data,
     add_out,
@@ -44,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown",
     )
     parser.add_argument(
+        "--links",
+        metavar="FILE",
+        help="must-links and cannot-links between the rows, as label writes them (pairwise)",
+    )
+    parser.add_argument(
         "--standardize", action="store_true", help="bring all columns to unit variance first"
     )
     for name, spec in OPTIONS.items():
@@ -62,10 +68,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     estimator = build_estimator(args.method, args.n_clusters, given)
     table = read_rows(args.data, label_column=args.partial_labels, **reading(args))
     partial, classes = _known_labels(table, args.partial_labels)
+    links = _links(args, table)
     X = named_rows(table)
     model = _standardized(estimator, X) if args.standardize else estimator
     start = time.perf_counter()
-    _fit(model, estimator, X, partial)
+    _fit(model, estimator, X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
     labels = estimator.labels_
     return {
@@ -97,6 +104,16 @@ def _known_labels(table: Any, column: str | None) -> tuple[Any, tuple[str, ...]]
     return partial, classes
 
 
+def _links(args: argparse.Namespace, table: Any) -> Any:
+    from maxmargin import PairwiseConstraints
+
+    if args.links is None:
+        return None
+    if args.method != "pairwise":
+        raise UsageError(f"--links does not apply to --method {args.method}; use pairwise")
+    return PairwiseConstraints.load(args.links)
+
+
 def _standardized(estimator: Any, X: Any) -> Any:
     from scipy import sparse
     from sklearn.pipeline import make_pipeline
@@ -105,18 +122,18 @@ def _standardized(estimator: Any, X: Any) -> Any:
     return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), estimator)
 
 
-def _fit(model: Any, estimator: Any, X: Any, partial: Any) -> None:
+def _fit(model: Any, estimator: Any, X: Any, **known: Any) -> None:
     """Fit with a progress bar where a person watches; whatever prints goes to stderr."""
     from maxmargin import _compat
 
     prefix = "" if model is estimator else f"{model.steps[-1][0]}__"
-    known = {} if partial is None else {f"{prefix}partial_labels": partial}
+    given = {f"{prefix}{name}": value for name, value in known.items() if value is not None}
     bar = _compat.progress_callbacks() if sys.stderr.isatty() else []
     if bar:
         estimator.set_callbacks(*bar)
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            model.fit(X, **known)
+            model.fit(X, **given)
     finally:
         if bar:
             estimator.set_callbacks()

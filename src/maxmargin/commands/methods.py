@@ -30,15 +30,19 @@ METHODS = {
     "least-squares": Method(
         "maxmargin:LeastSquaresMarginClustering", (*SHARED, "ridge", "search", "max_exact", "pca")
     ),
+    "pairwise": Method(
+        "maxmargin:PairwiseMarginClustering",
+        (*SHARED, "alpha", "unlabeled_weight", "solver", "on_conflict"),
+    ),
     "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
 }
 
 
-def _number_or(word: str) -> Callable[[str], float | str]:
+def _number_or(*words: str) -> Callable[[str], float | str]:
     def convert(text: str) -> float | str:
-        return text if text == word else float(text)
+        return text if text in words else float(text)
 
-    convert.__name__ = f"number (or {word})"
+    convert.__name__ = f"number (or {', '.join(words)})"
     return convert
 
 
@@ -75,8 +79,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "loss": {"choices": ["laplacian", "squared", "hinge"], "help": "loss (default: laplacian)"},
     "epsilon": {"type": float, "help": "width of the zone without loss (laplacian loss)"},
     "alpha": {
-        "type": _number_or("auto"),
-        "help": "strength of the regulariser: a number or auto (default)",
+        "type": _number_or("auto", "cv"),
+        "help": "strength of the regulariser: a number, auto, or cv (pairwise); default: the "
+        "method's own",
+    },
+    "unlabeled_weight": {"type": float, "help": "weight of rows without links (pairwise)"},
+    "solver": {"choices": ["bundle", "subgradient"], "help": "solver of pairwise"},
+    "on_conflict": {
+        "choices": ["raise", "soft"],
+        "help": "refuse links that contradict each other, or let them be outvoted (pairwise)",
     },
     "balance": {
         "type": float,

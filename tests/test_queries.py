@@ -1,0 +1,251 @@
+"""Questions to a person: which pairs, what answers imply, and sessions that survive a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, make_blobs
+
+from maxmargin import PairwiseConstraints, PairwiseMarginClustering
+from maxmargin.answers import Answer, AnswerLog, read_answers, write_answers
+from maxmargin.cli import main
+from maxmargin.files import DataError
+from maxmargin.metrics import clustering_accuracy
+from maxmargin.queries import PairQueries, implied_classes
+
+N = 6
+labellings = st.lists(st.integers(0, 2), min_size=N, max_size=N)
+pairs = st.lists(st.tuples(st.integers(0, N - 1), st.integers(0, N - 1)), max_size=9)
+
+
+@given(y=labellings, drawn=pairs)
+def test_implied_classes_hold_in_every_labelling_that_keeps_the_links(y, drawn):
+    drawn = [(a, b) for a, b in drawn if a != b]
+    same = [(a, b) for a, b in drawn if y[a] == y[b]]
+    apart = [(a, b) for a, b in drawn if y[a] != y[b]]
+    classes = implied_classes(PairwiseConstraints(N, same, apart), 3)
+    if classes is None:
+        return
+    first = [int(np.flatnonzero(classes == c)[0]) for c in range(3)]
+    for labels in product(range(3), repeat=N):
+        if any(labels[a] != labels[b] for a, b in same):
+            continue
+        if any(labels[a] == labels[b] for a, b in apart):
+            continue
+        names = [labels[row] for row in first]
+        assert len(set(names)) == 3
+        for row, c in enumerate(classes):
+            assert c < 0 or labels[row] == names[c]
+
+
+def answer_all(loop, y, budget, batch=10):
+    while len(loop.answers) < budget:
+        asked = loop.suggest(min(batch, budget - len(loop.answers)))
+        if len(asked) == 0:
+            break
+        loop.tell(asked, [1 if y[a] == y[b] else -1 for a, b in asked])
+    return loop
+
+
+def test_no_question_is_asked_twice_or_whose_answer_is_implied():
+    X, y = make_blobs([20, 15, 10], cluster_std=3.0, random_state=0)
+    loop = PairQueries(PairwiseMarginClustering(3, n_init=2), X, random_state=0)
+    seen = set()
+    while len(seen) < 80:
+        before = loop.constraints
+        asked = loop.suggest(1)
+        if len(asked) == 0:
+            break
+        pair = tuple(sorted(asked[0].tolist()))
+        assert pair not in seen
+        assert before.relation(*pair) == 0
+        seen.add(pair)
+        loop.tell(asked, [1 if y[pair[0]] == y[pair[1]] else -1])
+    assert len(seen) > 40
+    classes = implied_classes(loop.constraints, 3)
+    known = classes >= 0
+    assert clustering_accuracy(y[known], classes[known]) == 1.0
+
+
+def test_suggested_pairs_beat_random_ones():
+    X, y = load_digits(return_X_y=True)
+    few = np.isin(y, (3, 8, 9))
+    X, y = X[few], y[few]
+    reached = {}
+    for strategy in ("neighbourhoods", "random"):
+        found = []
+        for seed in range(2):
+            model = PairwiseMarginClustering(3, alpha=0.01, n_init=4, random_state=seed)
+            loop = PairQueries(model, X, strategy=strategy, random_state=seed)
+            fitted = answer_all(loop, y, 50).fit()
+            found.append(clustering_accuracy(y, fitted.predict(X)))
+        reached[strategy] = np.mean(found)
+    assert reached["neighbourhoods"] > reached["random"]
+
+
+def test_dont_know_and_undo():
+    X, _ = make_blobs(30, random_state=0)
+    loop = PairQueries(PairwiseMarginClustering(3, n_init=1), X, random_state=0)
+    loop.tell([(0, 1), (2, 3), (4, 5)], [1, 0, -1])
+    assert loop.constraints.n_links == 2
+    assert loop.undo() == (4, 5, -1)
+    assert loop.constraints == PairwiseConstraints(30, [(0, 1)])
+    assert loop.undo() and loop.undo() and loop.undo() is None
+    with pytest.raises(ValueError, match="one answer for each pair"):
+        loop.tell([(0, 1)], [2])
+    with pytest.raises(ValueError, match="row numbers must lie between"):
+        loop.tell([(0, 99)], [1])
+    with pytest.raises(ValueError, match="strategy must be"):
+        PairQueries(PairwiseMarginClustering(2), X, strategy="best")
+
+
+def test_a_fitted_model_suggests_pairs():
+    X, y = make_blobs(40, centers=2, random_state=0)
+    links = PairwiseConstraints.from_labels(y, n_pairs=10, random_state=0)
+    model = PairwiseMarginClustering(2, alpha=0.01, random_state=0).fit(X, constraints=links)
+    found = model.next_pairs(X, 6, constraints=links, random_state=0)
+    assert found.shape == (6, 2)
+    assert all(links.relation(a, b) == 0 for a, b in found)
+    again = model.next_pairs(X, 6, constraints=links, random_state=0)
+    assert (again == found).all()
+
+
+# -- files of answers -----------------------------------------------------------------------------
+
+
+def test_answers_come_back_as_links(tmp_path):
+    path = tmp_path / "a.csv"
+    log = AnswerLog(path, 9)
+    for answer in (Answer(0, 1, "same"), Answer(2, 3, "unknown"), Answer(4, 5, "different")):
+        log.append(answer)
+    assert log.undo() == Answer(4, 5, "different")
+    log.append(Answer(6, 7, "different"))
+    again = AnswerLog(path, 9)
+    assert again.answers == log.answers
+    assert [a.relation for a in again.answers] == ["same", "unknown", "different"]
+    assert PairwiseConstraints.load(path) == PairwiseConstraints(9, [(0, 1)], [(6, 7)])
+    with pytest.raises(DataError, match="answers about 9 rows, but the data have 8"):
+        AnswerLog(path, 8)
+
+
+def test_a_torn_line_is_no_answer(tmp_path):
+    path = tmp_path / "a.csv"
+    write_answers(path, 30, [Answer(0, 1, "same"), Answer(10, 12, "different")])
+    whole = path.read_bytes()
+    last = whole.rstrip(b"\n").rfind(b"\n") + 1
+    for cut in range(last, len(whole)):
+        path.write_bytes(whole[:cut])
+        log = AnswerLog(path, 30)
+        assert log.answers == [Answer(0, 1, "same")]
+        log.append(Answer(4, 5, "same"))
+        assert read_answers(path)[1] == [Answer(0, 1, "same"), Answer(4, 5, "same")]
+
+
+def test_bad_answer_files(tmp_path):
+    path = tmp_path / "a.csv"
+    write_answers(path, 9, [])
+    with open(path, "a") as file:
+        file.write("0,one,same,1.0\n")
+    with pytest.raises(DataError, match="answer 0 is '0,one,same"):
+        read_answers(path)
+    with pytest.raises(DataError, match="does not exist"):
+        read_answers(tmp_path / "none.csv")
+
+
+# -- maxmargin label ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def people(tmp_path):
+    X, y = make_blobs([20, 20], centers=[[0, 0], [4, 4]], random_state=0)
+    lines = ["name,height,weight"]
+    lines += [f"p{i},{a:.4f},{b:.4f}" for i, (a, b) in enumerate(X)]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path, y
+
+
+def command(people, *more):
+    arguments = ["label", str(people), "-k", "2", "--id-column", "name", "--refit", "3", *more]
+    return [sys.executable, "-m", "maxmargin", *arguments]
+
+
+def talk(people, said, *more):
+    return subprocess.run(
+        command(people, *more), input=said, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_label_asks_and_writes(people, tmp_path):
+    path, _ = people
+    done = talk(path, "s\nwhat\nd\nu\n?\nq\n", "--json", "--out", str(tmp_path / "labels.csv"))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["answers"] == {"same": 1, "different": 0, "unknown": 1}
+    assert "height" in done.stderr and "'what' is none of" in done.stderr
+    assert "taken back" in done.stderr
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 41
+    assert PairwiseConstraints.load(path.with_suffix(".links.csv")).n_links == 1
+    shown = talk(path, "", "--limit", "5")
+    assert "going on from 2 answers" in shown.stderr
+
+
+def test_label_shows_how_clusters_changed(people):
+    path, _ = people
+    done = talk(path, "s\nd\nd\ns\nq\n")
+    assert "fitted anew:" in done.stderr and "sizes" in done.stderr
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+def test_label_killed_after_any_answer_keeps_every_answer(people, kills):
+    path, y = people
+    log = path.with_suffix(".links.csv")
+    given = []
+    for _ in range(kills):
+        process = subprocess.Popen(
+            command(path), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
+        rows = []
+        for _ in range(2 + len(given) % 3):
+            for line in process.stderr:
+                if line.startswith("same [s]"):
+                    break
+                words = line.split()
+                if len(words) == 2 and all(w[0] == "p" and w[1:].isdigit() for w in words):
+                    rows = [int(w[1:]) for w in words]
+            said = "same" if y[rows[0]] == y[rows[1]] else "different"
+            process.stdin.write(f"{said}\n")
+            process.stdin.flush()
+            for line in process.stderr:
+                if line.startswith("noted"):
+                    break
+            given.append((*rows, said))
+            kept = [tuple(a[:3]) for a in read_answers(log)[1]]
+            assert kept == given
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    done = talk(path, "q\n", "--json")
+    result = json.loads(done.stdout)
+    assert sum(result["answers"].values()) == len(given)
+    assert f"going on from {len(given)} answers" in done.stderr
+    assert result["violated"] == 0
+
+
+def test_fit_takes_the_answers(people, capsys):
+    path, y = people
+    links = path.with_suffix(".links.csv")
+    PairwiseConstraints.from_labels(y, n_pairs=30, random_state=0).save(links)
+    fit = ["fit", str(path), "-k", "2", "--id-column", "name", "--links", str(links), "--json"]
+    assert main([*fit, "--method", "pairwise", "--alpha", "0.01", "--standardize"]) == 0
+    labels = json.loads(capsys.readouterr().out)["labels"]
+    assert clustering_accuracy(y, labels) == 1.0
+    assert main(fit) == 2
+    assert "--links does not apply to --method alternating" in capsys.readouterr().err
