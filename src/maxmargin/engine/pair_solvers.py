@@ -15,7 +15,7 @@ from .cuts import CutPool
 from .pair_problem import Linearisation, PairProblem
 
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum
-LINE_STEPS = 12
+LINE_STEPS, FLAT = 12, 0.1  # a line search ends where the slope is a tenth of the first one
 ROUNDING = 1e-9  # of the objective at W = 0: no gap below it is asked for
 
 
@@ -142,11 +142,12 @@ def _line_search(problem, at, best: _Point, coef, S) -> _Point:
 
     low, high = 0.0, 1.0
     slope_low, slope_high = slope(low), slope(high)
+    flat = FLAT * abs(slope_low)
     while slope_high < 0.0 and high < 1e6:
         low, slope_low, high = high, slope_high, 2.0 * high
         slope_high = slope(high)
     for _ in range(LINE_STEPS):
-        if slope_low >= 0.0 or high - low < 1e-4 * high:
+        if min(-slope_low, slope_high) <= flat or high - low < 1e-4 * high:
             break
         # The slope is monotone: the secant, kept away from the ends of the bracket.
         t = low + (high - low) * np.clip(slope_low / (slope_low - slope_high), 0.1, 0.9)

@@ -5,7 +5,9 @@ A start is a linear model (W, b): only the labels and desired clusters at its sc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from scipy import linalg
@@ -110,24 +112,31 @@ def pair_starts(
         Features of rows for k-means.
     kind : {"auto", "eigenvector", "k-means", "random"}
     """
-    k, rank = problem.k, problem.rows.shape[1]
-    starts: list[Start] = []
     if kind == "eigenvector" and n_init == 1:
         links = problem.links if few is None else few.links
         Z = points if few is None else few.rows.data
-        return [_named(eigenvector_start(eigenvector_axes(Z, links, k, LITERAL), k), problem)]
+        starts = [eigenvector_start(eigenvector_axes(Z, links, problem.k, LITERAL), problem.k)]
+    else:
+        starts = list(islice(_all_starts(problem, few, points, kind, n_init, rng), n_init))
+    return [_named(start, few or problem) for start in starts]
+
+
+def _all_starts(problem, few, points, kind, n_init, rng) -> Iterator[Start]:
+    """Starts in the order of their merits, made as they are asked for; random ones without end."""
+    k, rank = problem.k, problem.rows.shape[1]
     if kind in ("auto", "eigenvector") and few is not None:
         for shrinkage in SHRINKAGE:
             axes = eigenvector_axes(few.rows.data, few.links, k, shrinkage)
-            starts += [eigenvector_start(axes, k), eigenvector_start(axes, k, -1.0)]
             if kind == "auto":
-                starts.append(kmeans_start(points, k, rng, axes))
+                yield kmeans_start(points, k, rng, axes)
+            yield eigenvector_start(axes, k)
+            yield eigenvector_start(axes, k, -1.0)
     if kind in ("auto", "k-means"):
         count = n_init if kind == "k-means" else 1 if few is not None else (n_init + 1) // 2
-        starts += [kmeans_start(points, k, rng) for _ in range(count)]
-    while len(starts) < n_init:
-        starts.append(random_start(k, rank, rng))
-    return [_named(start, few or problem) for start in starts[:n_init]]
+        for _ in range(count):
+            yield kmeans_start(points, k, rng)
+    while True:
+        yield random_start(k, rank, rng)
 
 
 def _named(start: Start, problem: PairProblem) -> Start:
