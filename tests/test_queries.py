@@ -56,9 +56,10 @@ def answer_all(loop, y, budget, batch=10):
 
 def test_no_question_is_asked_twice_or_whose_answer_is_implied():
     X, y = make_blobs([20, 15, 10], cluster_std=3.0, random_state=0)
-    loop = PairQueries(PairwiseMarginClustering(3, n_init=2), X, random_state=0)
+    quick = PairwiseMarginClustering(3, kernel="linear", n_init=1, alpha=0.1, random_state=0)
+    loop = PairQueries(quick, X, random_state=0)
     seen = set()
-    while len(seen) < 80:
+    while len(seen) < 60:
         before = loop.constraints
         asked = loop.suggest(1)
         if len(asked) == 0:
@@ -185,30 +186,23 @@ def talk(people, said, *more):
 
 def test_label_asks_and_writes(people, tmp_path):
     path, _ = people
-    done = talk(path, "s\nwhat\nd\nu\n?\nq\n", "--json", "--out", str(tmp_path / "labels.csv"))
+    said = "s\nwhat\nd\nu\n?\nd\nq\n"
+    done = talk(path, said, "--json", "--out", str(tmp_path / "labels.csv"))
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["answers"] == {"same": 1, "different": 0, "unknown": 1}
+    assert result["answers"] == {"same": 1, "different": 1, "unknown": 1}
+    assert "fitted anew:" in done.stderr and "sizes" in done.stderr
     assert "height" in done.stderr and "'what' is none of" in done.stderr
     assert "taken back" in done.stderr
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 41
-    assert PairwiseConstraints.load(path.with_suffix(".links.csv")).n_links == 1
-    shown = talk(path, "", "--limit", "5")
-    assert "going on from 2 answers" in shown.stderr
+    assert PairwiseConstraints.load(path.with_suffix(".links.csv")).n_links == 2
 
 
-def test_label_shows_how_clusters_changed(people):
-    path, _ = people
-    done = talk(path, "s\nd\nd\ns\nq\n")
-    assert "fitted anew:" in done.stderr and "sizes" in done.stderr
-
-
-@pytest.mark.parametrize("kills", [1, 3])
-def test_label_killed_after_any_answer_keeps_every_answer(people, kills):
+def test_label_killed_after_any_answer_keeps_every_answer(people):
     path, y = people
     log = path.with_suffix(".links.csv")
     given = []
-    for _ in range(kills):
+    for _ in range(2):
         process = subprocess.Popen(
             command(path), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, bufsize=1,

@@ -59,6 +59,7 @@ from .engine.pair_search import DEFAULT_ALPHA, Search, parted
 from .engine.pair_starts import Start, labels_start
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
+STORED = 5_000_000  # numbers
 
 
 class PairwiseMarginClustering(BaseMarginClustering):
@@ -345,6 +346,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
     def _problem(self, rows, sample) -> PairProblem:
         hu = self.loss == "hu"
         links = sample.links
+        if rows.shape[0] * rows.shape[1] <= STORED:
+            rows = rows.stored()  # centred once, not in every pass
         nothing_known = len(links) == 0 and not (sample.known >= 0).any()
         return pair_problem(
             rows,
