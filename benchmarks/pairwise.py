@@ -163,7 +163,7 @@ def accuracy(args):
 def noise(args):
     """Links flipped at random."""
     rows = []
-    for name in ("odd/even", "ionosphere", "vehicle"):
+    for name in args.sets.split(",") if args.sets else ("odd/even", "ionosphere"):
         read, L, _ = SETS[name]
         X, y = read()
         found = []
@@ -344,13 +344,13 @@ def mapped(y, labels):
 
 
 def curves(args):
-    """Figs. 4-7: accuracy, NMI and time against the number of links."""
+    """Figs. 4-7: accuracy, NMI and time against the number of links, and time against rows."""
     from matplotlib.figure import Figure
 
     methods = {"k-means": kmeans, "PCKMeans": pckmeans, "DCA + k-means": dca_kmeans, "ours": ours}
     sets = chosen_sets(args) if args.sets else {n: s for n, s in SETS.items() if s[2] is not None}
-    figure = Figure(figsize=(3 * len(sets), 8), layout="constrained")
-    axes = figure.subplots(3, len(sets), squeeze=False)
+    figure = Figure(figsize=(3 * len(sets), 10), layout="constrained")
+    axes = figure.subplots(4, len(sets), squeeze=False)
     for column, (name, (read, most, _)) in enumerate(sets.items()):
         X, y = read()
         k, counts, rows = len(np.unique(y)), [round(most * s) for s in (0.2, 0.4, 0.6, 0.8, 1)], []
@@ -366,16 +366,38 @@ def curves(args):
                     found.append([majority(y, labels), normalized_mutual_info(y, labels), seconds])
                 lines.append(np.mean(found, axis=0))
                 rows.append((method, L, *[f"{v:.3f}" for v in lines[-1]]))
-            for row, ax in enumerate(axes[:, column]):
+            for row, ax in enumerate(axes[:3, column]):
                 ax.plot(counts, np.array(lines)[:, row], marker="o", label=method)
         table(f"{name}: Figs. 4-6", ["method", "links", "accuracy", "NMI", "CPU s"], rows)
         axes[0, column].set_title(name)
-        for ax, what in zip(axes[:, column], ("accuracy", "NMI", "CPU s")):
+        for ax, what in zip(axes[:3, column], ("accuracy", "NMI", "CPU s")):
             ax.set_xlabel("links")
             ax.set_ylabel(what)
+        sizes, seconds = time_over_rows(X, y, most)
+        axes[3, column].plot(sizes, seconds, marker="o", color="C3")
+        axes[3, column].set_xlabel("rows")
+        axes[3, column].set_ylabel("CPU s, alpha given")
+        rows = [(n, s) for n, s in zip(sizes, seconds)]
+        table(f"{name}: Fig. 7, {most} links, one start", ["rows", "CPU s"], rows)
     axes[0, 0].legend()
     figure.savefig("pairwise-curves.png", dpi=120)
     print("wrote pairwise-curves.png")
+
+
+def time_over_rows(X, y, L):
+    """Fits on ever more rows with links among the first half of them."""
+    order = np.random.RandomState(0).permutation(len(y))
+    sizes = [round(len(y) * share) for share in (0.5, 0.625, 0.75, 0.875, 1.0)]
+    few = PairwiseConstraints.from_labels(y[order[: sizes[0]]], n_pairs=L, random_state=0)
+    seconds = []
+    for n in sizes:
+        part = X[order[:n]]
+        links = PairwiseConstraints(n, few.must_link, few.cannot_link)
+        model = PairwiseMarginClustering(
+            len(np.unique(y)), alpha=0.003, n_init=1, n_components=128, random_state=0
+        )
+        seconds.append(best_time(lambda: model.fit(part, constraints=links))[0])  # noqa: B023
+    return sizes, seconds
 
 
 def chosen_sets(args):
