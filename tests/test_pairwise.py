@@ -1,6 +1,7 @@
 """Clustering with links: losses and solvers against literal formulas, and what a fit promises."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import clarabel
@@ -11,6 +12,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -487,6 +489,17 @@ def test_init_and_warm_start(odd_even):
     first = warm.labels_
     more = PairwiseConstraints.from_labels(y, n_pairs=60, random_state=1)
     assert clustering_accuracy(first, warm.fit(X, constraints=more).labels_) > 0.95
+
+
+def test_a_solver_that_does_not_converge_is_said(odd_even, monkeypatch):
+    X, y = odd_even
+    links = PairwiseConstraints.from_labels(y, n_pairs=50, random_state=0)
+    monkeypatch.setattr(
+        "maxmargin.engine.pair_search.solve_bundle", partial(solve_bundle, max_passes=2)
+    )
+    model = PairwiseMarginClustering(2, alpha=1e-3, n_init=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="did not reach solver_tol=0.01"):
+        model.fit(X, constraints=links)
 
 
 # -- links travel with their rows -----------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .balance import warn_short
 from .descent import Outcome, descend
@@ -40,6 +42,7 @@ class State:
     value: float = np.inf
     convex_value: float = np.nan
     passes: int = 0
+    solved: bool = True
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Stage:
 
     def resume(self, coef: np.ndarray) -> State:
         """A model to go on from."""
-        return self._state(coef, self.problem.scores(coef), np.nan, 0)
+        return self._state(coef, self.problem.scores(coef))
 
     def step(self, state: State) -> State:
         """Solve the convex problem, fix the clusters anew."""
@@ -75,14 +78,14 @@ class Stage:
             found = solve_subgradient(problem, state.at, self.rng, tol=self.tol)
         else:
             found = solve_bundle(problem, state.at, state.coef, state.scores, tol=self.tol)
+        new = self._state(found.coef, found.scores - state.offset)
         passes = state.passes + found.passes
-        return self._state(found.coef, found.scores - state.offset, found.value, passes)
+        return replace(new, convex_value=found.value, passes=passes, solved=found.converged)
 
-    def _state(self, coef, S, convex_value, passes) -> State:
+    def _state(self, coef: np.ndarray, S: np.ndarray) -> State:
         offset = self._prices(S)
         S = S + offset
-        value = self.problem.objective(coef, S)
-        return State(coef, offset, S, self.problem.linearise(S), value, convex_value, passes)
+        return State(coef, offset, S, self.problem.linearise(S), self.problem.objective(coef, S))
 
     def _prices(self, S: np.ndarray) -> np.ndarray:
         """Intercepts with which every cluster keeps its least weight."""
@@ -131,12 +134,12 @@ class Search:
         problem = replace(self.problem, alpha=alpha)
         stage = self._stage(problem, self.weights)
         starts = given
-        first = self._first_part(problem)
+        first, weights = self._first_part(problem)
         if starts is None:
             few = first if parted(problem) else None
             starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
         if self.literal:
-            early = self._stage(first, np.ones(first.rows.shape[0]))
+            early = self._stage(first, weights)
             # The paper takes three steps with the links alone, whatever they change.
             states = [
                 self._descend(early, early.init(start), max_iter=LITERAL_STEPS, tol=-1.0).state
@@ -144,12 +147,19 @@ class Search:
             ]
         else:
             alphas = [a for a in ALPHAS if ANNEAL_FROM >= a > alpha] if parted(problem) else []
-            states = self._followed(first, starts, [*alphas, alpha])[-1]
+            states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
         best = min((stage.resume(state.coef) for state in states), key=stage.objective)
         outcome = self._descend(stage, best)
         missing = stage.missing(outcome.state)
         if missing > 1e-9 * self.weights.sum():
             warn_short(self.balance, missing, stage.floor)
+        if not outcome.state.solved:
+            warnings.warn(
+                f"solver={self.solver!r} did not reach solver_tol={self.solver_tol:g} in its last "
+                "convex problem; raise solver_tol or alpha.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return outcome
 
     @property
@@ -157,7 +167,7 @@ class Search:
         """Whether the paper's own algorithm is asked for."""
         return self.solver == "subgradient"
 
-    def _followed(self, problem: PairProblem, starts, alphas) -> list[list[State]]:
+    def _followed(self, problem: PairProblem, weights, starts, alphas) -> list[list[State]]:
         """Every start followed with the links, from strong to weak regularisation.
 
         Where links are few and the regulariser is weak, many partitions keep all links; those that
@@ -169,9 +179,6 @@ class Search:
         list of lists of State
             For each alpha, the states of different partitions.
         """
-        weights = self.weights
-        if problem.rows.shape[0] != len(weights):
-            weights = np.ones(problem.rows.shape[0])
         found: list[list[State]] = []
         for alpha in alphas:
             stage = self._stage(replace(problem, alpha=alpha), weights)
@@ -193,15 +200,18 @@ class Search:
             stage, state, watch=self.watch, monotone=monotone, keep_last=self.literal, **settings
         )
 
-    def _first_part(self, problem: PairProblem) -> PairProblem:
-        """Where starts are compared: the rows with links, or a sample where those do not part."""
+    def _first_part(self, problem: PairProblem) -> tuple[PairProblem, np.ndarray]:
+        """Where starts are compared: the rows with links, or a sample where those do not part.
+
+        With the rows' weights.
+        """
+        n, few = problem.rows.shape[0], problem.supervised_rows
         if parted(problem):
-            return problem.part(problem.supervised_rows, free=problem.hu)
-        n = problem.rows.shape[0]
+            return problem.part(few, free=problem.hu), self.weights[few]
         if n <= START_ROWS:
-            return problem
-        some = self.rng.choice(n, START_ROWS, replace=False)
-        return problem.part(np.union1d(some, problem.supervised_rows))
+            return problem, self.weights
+        some = np.union1d(self.rng.choice(n, START_ROWS, replace=False), few)
+        return problem.part(some), self.weights[some]
 
     def _points(self) -> np.ndarray:
         """Features of a sample of the rows."""
@@ -217,7 +227,7 @@ class Search:
         """The alpha whose models keep most held-out links, and the table it was chosen from."""
         if not parted(self.problem):
             return DEFAULT_ALPHA, {}
-        few = self.problem.part(self.problem.supervised_rows, free=self.problem.hu)
+        few, weights = self._first_part(self.problem)
         points = self._points()
         items = len(few.links) + len(few.known)
         kept = []
@@ -228,7 +238,7 @@ class Search:
                 test = few.supervised_by(links_fold == fold, known_fold == fold)
                 if parted(train) and test.supervision > 0:
                     starts = pair_starts(train, train, points, self.init, self.n_init, self.rng)
-                    path = self._followed(train, starts, ALPHAS)
+                    path = self._followed(train, weights, starts, ALPHAS)
                     best = [min(states, key=lambda s: s.value) for states in path]
                     kept.append([test.kept_share(state.scores) for state in best])
         if not kept:
