@@ -1,5 +1,6 @@
 """Clustering with links: losses and solvers against literal formulas, and what a fit promises."""
 
+import pickle
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -25,6 +26,7 @@ from maxmargin.engine.pair_solvers import ball_radius, solve_bundle, solve_subgr
 from maxmargin.engine.pair_starts import eigenvector_axes
 from maxmargin.engine.rows import Rows
 from maxmargin.metrics import clustering_accuracy
+from maxmargin.persistence import load_model, save_model
 
 
 def random_problem(k=3, n=14, d=4, L=9, alpha=0.1, seed=0, hu=False, known=True):
@@ -580,6 +582,23 @@ def test_links_survive_a_routed_pipeline(witnessed):
         deeper = make_pipeline(PCA(2), model(PairwiseMarginClustering))
         direct = model(PairwiseMarginClustering).fit(PCA(2).fit_transform(X), constraints=links)
         assert (deeper.fit(X, constraints=links).predict(X) == direct.labels_).all()
+
+
+@pytest.mark.parametrize("kind", ["skops", "pickle"])
+def test_links_survive_saving(witnessed, tmp_path, kind):
+    X, links = witnessed
+    flipped = PairwiseConstraints(90, links.cannot_link[:5], links.cannot_link[5:])
+    made = PairwiseMarginClustering(2, alpha=0.1, n_init=2, random_state=0, on_conflict="soft")
+    made.fit(X, constraints=flipped)
+    assert made.violated_links_.n_links > 0
+    if kind == "skops":
+        save_model(made, tmp_path / "m.skops")
+        again = load_model(tmp_path / "m.skops")
+    else:
+        again = pickle.loads(pickle.dumps(made))
+    assert again.violated_links_ == made.violated_links_
+    assert (again.decision_function(X) == made.decision_function(X)).all()
+    assert clone(made).fit(X, constraints=flipped).violated_links_ == made.violated_links_
 
 
 def test_the_witness_sees_wrong_rows(witnessed):
