@@ -141,7 +141,8 @@ def accuracy(args):
             row += [majority(y, mpckmeans(X, k, links, seed)) if small else np.nan]
             row += [majority(y, dca_kmeans(X, k, links, seed))]
             row += [hu_best(X, y, k, links, seed, "linear")]
-            row += [hu_best(X, y, k, links, seed, "rbf", (0.01, 0.1)) if small else np.nan]
+            few = X.shape[0] * k < 5000
+            row += [hu_best(X, y, k, links, seed, "rbf", (0.01, 0.1)) if few else np.nan]
             begin = time.process_time()
             labels = ours(X, k, links, seed)
             seconds.append(time.process_time() - begin)
