@@ -9,9 +9,9 @@ per cluster, the margin of Crammer & Singer, labels free:
     \quad\text{with at least ``balance * n / k`` rows in every cluster.}
 
 For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
-which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A constraint
-found under old labels is still one under new labels, so the cuts are kept and corrected on the rows
-that moved.
+which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A
+constraint found under old labels is still one under new labels, so the cuts are kept and corrected
+on the rows that moved.
 
 =========================================  =========================================================
 in the paper                               here
@@ -55,7 +55,7 @@ from .engine.samples import Sample
 from .engine.starts import kmeans_labels
 
 ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
-START_ROWS = 5000  # starts are compared on a subsample of this size
+START_ROWS, GROWTH = 5000, 10  # rows that starts are compared on, then ten times as many, then all
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
 ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
 OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
@@ -99,10 +99,10 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
         Start. "auto" tries k-means labels and random directions; the lowest objective wins.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 20.
+        Number of starts; "auto" is 10.
     max_iter : int, default=200
         Most passes over the data of one descent.
-    tol : float, default=1e-3
+    tol : float, default=0.01
         A descent ends when the gap, relative to the objective, and the share of the rows that
         change cluster are at most this. With ``nesting="paper"`` it is the paper's epsilon, the
         gap itself.
@@ -158,11 +158,12 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     Examples
     --------
     >>> from maxmargin import CuttingPlaneMarginClustering
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.metrics import adjusted_rand_score
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = CuttingPlaneMarginClustering(n_clusters=3, random_state=0).fit(X)
-    >>> adjusted_rand_score(y, model.labels_) > 0.7
+    >>> from maxmargin.metrics import clustering_error
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> four = (y == 0) | (y == 6) | (y == 8) | (y == 9)
+    >>> model = CuttingPlaneMarginClustering(n_clusters=4, balance=0.9, random_state=0).fit(X[four])
+    >>> clustering_error(y[four], model.labels_) < 0.06
     True
     """
 
@@ -194,7 +195,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         init="auto",
         n_init="auto",
         max_iter=200,
-        tol=1e-3,
+        tol=0.01,
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -250,7 +251,6 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         if self.score_balance is not None and not self.center:
             mean = weighted_sum(rows, (sample.weights / sample.weights.sum())[:, None])[0]
         task = Task(
-            k=k,
             alpha=default_alpha(k) if self.alpha == "auto" else self.alpha,
             floor=size_floor(self.balance, sample.weights.sum(), k, sample.whole),
             bound=self.score_balance,
@@ -284,23 +284,46 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
 
     def _started(self, rows, task: Task, sample, rng, warm) -> tuple[Stage, State, list[float]]:
         """The stage on all rows, where the best start leads to, and what every start led to."""
-        k, n = self.n_clusters, rows.shape[0]
+        k = self.n_clusters
         given = self._given_labels(sample, warm)
         if given is not None:
             starts = [_from_labels(rows, given, sample.weights, sample.known, k)]
-            return best_start(rows, sample.weights, sample.known, starts, task)
-        n_starts = 20 if self.n_init == "auto" else self.n_init
-        if n <= START_ROWS:
-            starts = starts_of(rows, sample.weights, sample.known, task, self.init, n_starts, rng)
-            return best_start(rows, sample.weights, sample.known, starts, task)
-        few = np.sort(rng.choice(n, START_ROWS, replace=False))
-        some, weights, known = rows.take(few).stored(), sample.weights[few], sample.known[few]
-        share = weights.sum() / sample.weights.sum()
-        rough = replace(task, floor=task.floor * share)
-        starts = starts_of(some, weights, known, rough, self.init, n_starts, rng)
-        found, state, objectives = best_start(some, weights, known, starts, rough)
-        stage = Stage(LabelledCuts(rows, sample.weights, sample.known, k), task)
-        return stage, stage.continued(found, state), objectives
+            return best_start(LabelledCuts(rows, sample.weights, sample.known, k), starts, task)
+        first, *larger = _growing(rows.shape[0])
+        cuts, part = _subsample(rows, sample, task, k, first, rng)
+        n_starts = 10 if self.n_init == "auto" else self.n_init
+        starts = starts_of(cuts, part, self.init, n_starts, rng)
+        stage, state, objectives = best_start(cuts, starts, part)
+        for size in larger:
+            state = conclude(stage, state).state
+            hints = stage.cuts.hints()
+            del stage, cuts  # the smaller sample is given back before the larger one is drawn
+            cuts, part = _subsample(rows, sample, task, k, size, rng)
+            stage = Stage(cuts, part)
+            state = stage.continued(state, hints)
+        return stage, state, objectives
+
+
+def _growing(n: int) -> list[int]:
+    """Numbers of rows to work on: enough to compare starts, then more, then all."""
+    sizes = []
+    size = START_ROWS
+    while size < n / (1 if size == START_ROWS else GROWTH / 2):
+        sizes.append(size)
+        size *= GROWTH
+    return [*sizes, n]
+
+
+def _subsample(rows: Rows, sample: Sample, task: Task, k: int, size: int, rng):
+    """Cuts on so many random rows, and the task with the floor in proportion."""
+    if size == rows.shape[0]:
+        return LabelledCuts(rows, sample.weights, sample.known, k), task
+    # One row from each of ``size`` stretches: distinct, in order, and no permutation of all rows.
+    few = ((np.arange(size) + rng.random(size)) * (rows.shape[0] / size)).astype(np.int64)
+    weights = sample.weights[few]
+    share = float(weights.sum() / sample.weights.sum())
+    cuts = LabelledCuts(rows.take(few), weights, sample.known[few], k)
+    return cuts, replace(task, floor=task.floor * share)
 
 
 def default_alpha(k: int) -> float:
@@ -331,7 +354,6 @@ def _extras(gap=0.0, history=(), objectives=(0.0,), n_passes=0, n_cuts=0) -> dic
 class Task:
     """The estimator's parameters as the functions below need them."""
 
-    k: int
     alpha: float
     floor: float  # least weight of a cluster
     bound: float | None  # on the difference of two mean scores
@@ -383,13 +405,13 @@ class Stage:
         """State after a first cut: that of given labels, at given coefficients."""
         intercept = np.zeros(self.cuts.k) if intercept is None else intercept
         free = np.zeros(self.cuts.k)
-        look = self.cuts.look(coef, intercept, free, fixed=labels)
+        look = self.cuts.look(coef, intercept, free, fixed=labels.astype(self.cuts.dtype))
         self.cuts.adopt(look)
         self.cuts.add(look, (coef, intercept))
         bound, ahead = self.solve()
         return self._state(coef, intercept, free, look, bound, ahead)
 
-    def continued(self, other: Stage, state: State) -> State:
+    def continued(self, state: State, hints: list[tuple[np.ndarray, np.ndarray]]) -> State:
         """State on these rows from one on a part of them: its model, and its cuts anew.
 
         The cuts in use there are found again here, at the models that they came from; without them
@@ -399,11 +421,15 @@ class Stage:
         look, prices = self._labelled(*point)
         self.cuts.adopt(look)
         self.cuts.add(look, point)
-        for use, origin in zip(other.cuts.pool.multipliers, other.cuts.origins):
-            if use > 0:
-                tried = self.cuts.look(*origin, prices, fixed=self.cuts.labels)
-                self.cuts.add(tried, origin)
-        return self._state(*point, prices, look, *self.solve())
+        state = self._state(*point, prices, look, *self.solve())
+        for origin in hints:
+            if self.change(state, state) <= self.task.tol:
+                break
+            coef, intercept = origin
+            look_there = self.cuts.look(coef, intercept, prices, fixed=self.cuts.labels)
+            self.cuts.add(look_there, origin)
+            state = self._state(*point, prices, look, *self.solve())
+        return state
 
     def step(self, state: State) -> State:
         """One pass, new labels, one cut; the paper's nesting first lets the labels settle."""
@@ -435,21 +461,17 @@ class Stage:
         """Lower bound for the current labels, and the best model for the cuts."""
         task, cuts = self.task, self.cuts
         k, alpha = cuts.k, task.alpha
-        vectors = cuts.pool.vectors.reshape(-1, k, cuts.rows.shape[1])
-        balance = None
-        if task.bound is not None and task.mean is None:
-            balance = ScoreBalance(task.bound, cuts.shares, None)
-        elif task.bound is not None:
-            square = float(task.mean @ task.mean) / alpha
-            balance = ScoreBalance(task.bound, vectors @ task.mean / alpha, square)
-        solution = cuts.pool.solve(alpha, balance)
-        coef = cuts.pool.coef(alpha).reshape(k, -1)
-        intercept = np.zeros(k)
-        if balance is not None and balance.square is None:
-            intercept = solution.intercept
-        elif balance is not None:
-            coef = coef - np.outer(solution.tau, task.mean) / alpha
-        return solution.value, (coef, intercept)
+        if task.bound is None:
+            solution = cuts.pool.solve(alpha)
+            return solution.value, (cuts.pool.coef(alpha).reshape(k, -1), np.zeros(k))
+        if task.mean is None:
+            solution = cuts.pool.solve(alpha, ScoreBalance(task.bound, cuts.shares, None))
+            return solution.value, (cuts.pool.coef(alpha).reshape(k, -1), solution.intercept)
+        square = float(task.mean @ task.mean) / alpha
+        cross = cuts.pool.vectors.reshape(-1, k, cuts.rows.shape[1]) @ task.mean / alpha
+        solution = cuts.pool.solve(alpha, ScoreBalance(task.bound, cross, square))
+        coef = cuts.pool.coef(alpha).reshape(k, -1) - np.outer(solution.tau, task.mean) / alpha
+        return solution.value, (coef, np.zeros(k))
 
     def _labelled(self, coef, intercept) -> tuple[Look, np.ndarray]:
         """One pass with free labels that respect the size floor."""
@@ -463,7 +485,7 @@ class Stage:
         return look, prices
 
     def prices(self, coef, intercept, exact: bool = False) -> np.ndarray:
-        """Prices that keep every cluster at its least size, found on at most ``PROBE_ROWS`` rows."""
+        """Prices for the least size of every cluster, found on ``PROBE_ROWS`` rows at most."""
         cuts, n = self.cuts, self.cuts.rows.shape[0]
         if exact or n <= PROBE_ROWS:
             rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
@@ -476,6 +498,15 @@ class Stage:
             floor = min(floor, weights.sum() / cuts.k)
         found = scores(rows, coef) + intercept
         return floor_prices(found, weights, floor, known, self.last_prices)
+
+    def filled(self, state: State) -> State:
+        """The state with prices found on all rows, where those of the probe missed the floor."""
+        if state.missing == 0 or self.cuts.rows.shape[0] <= PROBE_ROWS:
+            return state
+        prices = self.prices(state.coef, state.intercept, exact=True)
+        look = self.cuts.look(state.coef, state.intercept, prices)
+        self.cuts.adopt(look)
+        return self._state(state.coef, state.intercept, prices, look, *self.solve())
 
     def _missing(self, look: Look) -> float:
         short = self.task.floor - float(look.sizes.min())
@@ -547,17 +578,16 @@ def conclude(stage: Stage, state: State) -> Outcome:
     """Descend from a state; then solve the margin problem of the best labels found."""
     task = stage.task
     found = _run(stage, state)
-    best = found.state
-    if found.stop_reason not in (CONVERGED, STALLED, MAX_ITER):
-        return found
-    if found.stop_reason == CONVERGED and stage.change(best, best) <= task.tol:
-        return found
-    best, history, reason = stage.settled(best, task.max_iter)
-    n_iter = found.n_iter + len(history)
-    return Outcome(best, stage.objective(best), found.history + history, n_iter, reason)
+    best, history, reason = found.state, found.history, found.stop_reason
+    certified = stage.change(best, best) <= task.tol
+    if reason in (CONVERGED, STALLED, MAX_ITER) and not certified:
+        best, settled, reason = stage.settled(best, task.max_iter)
+        history = history + settled
+    best = stage.filled(best)
+    return Outcome(best, stage.objective(best), history, len(history), reason)
 
 
-def best_start(rows, weights, known, starts, task: Task) -> tuple[Stage, State, list[float]]:
+def best_start(cuts: LabelledCuts, starts: list, task: Task) -> tuple[Stage, State, list[float]]:
     """Follow every start roughly; the stage and state of the lowest objective, and all of them."""
     alphas = [task.alpha]
     if task.anneal and task.alpha < ANNEAL_FROM:
@@ -566,15 +596,15 @@ def best_start(rows, weights, known, starts, task: Task) -> tuple[Stage, State, 
     rough = replace(task, tol=tol, max_iter=min(task.max_iter, ROUGH_PASSES))
     objectives: list[float] = []
     for labels, coef in starts:
-        cuts = LabelledCuts(rows, weights, known, coef.shape[0])
-        state = Stage(cuts, rough).opened(labels, coef)
+        trial = LabelledCuts(cuts.rows, cuts.weights, cuts.known, cuts.k)
+        state = Stage(trial, rough).opened(labels, coef)
         for alpha in alphas:
-            stage = Stage(cuts, replace(rough, alpha=alpha))
+            stage = Stage(trial, replace(rough, alpha=alpha))
             outcome = _run(stage, replace(state, ahead=stage.solve()[1], value=np.inf))
             state = outcome.state
         objectives.append(outcome.objective)
         if outcome.objective <= min(objectives):
-            best = Stage(cuts, task), replace(state, ahead=stage.solve()[1])
+            best = Stage(trial, task), replace(state, ahead=stage.solve()[1])
     return *best, objectives
 
 
@@ -591,9 +621,9 @@ def _run(stage: Stage, state: State) -> Outcome:
     )
 
 
-def starts_of(rows, weights, known, task: Task, init, n_starts, rng):
+def starts_of(cuts: LabelledCuts, task: Task, init: str, n_starts: int, rng) -> list:
     """Labels and coefficients to start from: k-means runs, then random directions."""
-    k = task.k
+    k, rows, weights, known = cuts.k, cuts.rows, cuts.weights, cuts.known
     n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
     starts = [
         _from_labels(rows, kmeans_labels(rows.data, k, weights, rng, n_init=1), weights, known, k)

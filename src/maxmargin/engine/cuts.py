@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.cuts import cut_rule, moved_rule
+from ..kernels.cuts import cut_rule, dense_cut_pass, moved_rule
 from .qp import QpSolution, ScoreBalance, solve_qp
-from .rows import Rows, sweep
+from .rows import TILE, Rows, sweep, sweep_plain
 
 IDLE = 10  # solutions without use after which a cut is dropped
 
@@ -159,9 +159,10 @@ class LabelledCuts:
     """
 
     def __init__(self, rows: Rows, weights: np.ndarray, known: np.ndarray, n_clusters: int):
-        self.rows, self.weights, self.known, self.k = rows, weights, known, n_clusters
+        self.rows, self.weights, self.k = rows, weights, n_clusters
         self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
+        self.known = known.astype(self.dtype)
         self.labels = np.zeros(rows.shape[0], self.dtype)
         self.pool = CutPool(n_clusters * rows.shape[1])
         self.codes: list[np.ndarray] = []
@@ -180,31 +181,43 @@ class LabelledCuts:
         fixed = self.known if fixed is None else fixed
         n, k = self.rows.shape[0], self.k
         labels, codes = np.empty(n, self.dtype), np.empty(n, self.dtype)
+        levels = intercept.astype(self.rows.dtype), prices.astype(self.rows.dtype)
 
         def rule(scores, where):
-            matrix = np.empty(scores.shape, scores.dtype)
-            sums = np.empty(2 + k)
-            cut_rule(
-                scores, self.weights[where], fixed[where], intercept, prices,
-                labels[where], codes[where], matrix, sums,
-            )  # fmt: skip
-            return matrix, np.concatenate([sums, matrix.sum(axis=0, dtype=np.float64)])
+            matrix, sums = np.empty(scores.shape, scores.dtype), np.zeros(2 + 2 * k)
+            given = self.weights[where], fixed[where], *levels
+            cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
+            return matrix, sums
 
-        vector, sums = sweep(self.rows, coef, rule)
+        def work(data, columns, shift, where):
+            gathered, sums = np.zeros((k, data.shape[1])), np.zeros(2 + 2 * k)
+            given = self.weights[where], fixed[where], *levels, labels[where], codes[where]
+            dense_cut_pass(data, columns, shift, *given, TILE, gathered, sums)
+            return gathered, sums[2 + k :], sums
+
+        if self.rows.is_plain:
+            vector, sums = sweep_plain(self.rows, coef, work)
+        else:
+            vector, sums = sweep(self.rows, coef, rule)
         self.n_passes += 1
-        sizes, shares = sums[2 : 2 + k], sums[2 + k :] / self.total
+        mean = sums / self.total
         return Look(
-            sums[0] / self.total, sizes, vector / self.total, sums[1] / self.total, shares,
-            labels, codes,
-        )  # fmt: skip
+            loss=float(mean[0]),
+            sizes=sums[2 : 2 + k],
+            vector=vector / self.total,
+            gain=float(mean[1]),
+            shares=mean[2 + k :],
+            labels=labels,
+            codes=codes,
+        )
 
-    def adopt(self, look: Look) -> float:
-        """Take over the labels of a pass; return the share of the weight that moved."""
-        moved = np.flatnonzero(look.labels != self.labels)
-        if moved.size and self.codes:
-            self._move(moved, look.labels)
+    def adopt(self, look: Look) -> None:
+        """Take over the labels of a pass, and correct the cuts on the rows that moved."""
+        if self.codes:
+            moved = np.flatnonzero(look.labels != self.labels)
+            if moved.size:
+                self._move(moved, look.labels)
         self.labels = look.labels
-        return float(self.weights[moved].sum() / self.total)
 
     def _move(self, moved: np.ndarray, new: np.ndarray) -> None:
         """Correct the cuts on the rows that change cluster, and on no others."""
@@ -231,6 +244,11 @@ class LabelledCuts:
         self.codes.append(look.codes)
         self.origins.append(origin)
         self.shares = np.concatenate([self.shares, look.shares[None, :]])
+
+    def hints(self) -> list:
+        """Models at which the cuts in use were found, the most used first."""
+        use = self.pool.multipliers
+        return [self.origins[j] for j in np.argsort(-use, kind="stable") if use[j] > 0]
 
     def prune(self) -> None:
         """Forget idle cuts."""

@@ -41,12 +41,12 @@ def floor_prices(
     >>> (S + prices).argmax(axis=1)
     array([0, 0, 1])
     """
-    n, k = scores.shape
+    k = scores.shape[1]
     S = np.array(scores.T, np.float64, order="C")
     fixed = known >= 0
-    for p in range(k):  # known rows score as if they could not be had elsewhere
-        S[:, fixed & (known == p)] = -np.inf
-        S[p, fixed & (known == p)] = np.inf
+    # Known rows score as if they could not be had elsewhere.
+    S[:, fixed] = -np.inf
+    S[known[fixed], np.flatnonzero(fixed)] = np.inf
     prices = np.zeros(k) if start is None else start.copy()
     slack = 1e-9 * floor
     best, least = np.zeros(k), np.inf
@@ -58,12 +58,9 @@ def floor_prices(
         settled = missing.max() <= slack
         if settled and (turn >= ROUNDS or not _overpriced(missing, prices).any()):
             return prices
-        if turn < ROUNDS:
-            chosen = np.flatnonzero((missing > slack) | (prices > 0))
-        else:
-            chosen = missing.argmax(keepdims=True)
+        chosen = np.flatnonzero((missing > slack) | (prices > 0))
         before = prices.copy()
-        for p in chosen:
+        for p in chosen.tolist() if turn < ROUNDS else [int(missing.argmax())]:
             lowest = _least_price(S, prices, weights, floor, p)
             prices[p] = lowest if turn < ROUNDS else max(lowest, prices[p])
         if np.array_equal(before, prices):
@@ -81,16 +78,25 @@ def _sizes(S, prices, weights) -> np.ndarray:
 
 
 def _least_price(S, prices, weights, floor, p) -> float:
-    """Lowest price, not below 0, at which cluster p has its least size, given the others' prices."""
-    others = np.delete(S + prices[:, None], p, axis=0).max(axis=0)
+    """Lowest price, not below 0, at which cluster p has its least size, given the others'."""
+    priced = S + prices[:, None]
+    priced[p] = -np.inf
     with np.errstate(invalid="ignore"):
-        lead = np.where(S[p] == np.inf, -np.inf, others - S[p])
-    order = np.argsort(lead, kind="stable")
-    place = int(np.searchsorted(np.cumsum(weights[order]), floor * (1 - 1e-12)))
-    if place >= len(order) or lead[order[place]] == np.inf:
+        lead = np.where(S[p] == np.inf, -np.inf, priced.max(axis=0) - S[p])
+    here = _weighted_quantile(lead, weights, floor)
+    if here == np.inf:
         return float(prices[p])
-    here = float(lead[order[place]])
-    beyond = lead[order[place + 1 :]]
-    beyond = beyond[(beyond > here) & (beyond < np.inf)]
-    step = 0.5 * (beyond[0] - here) if beyond.size else max(1e-6 * abs(here), 1e-9)
-    return max(0.0, here + float(step)) if here > -np.inf else 0.0
+    beyond = float(np.min(lead, where=lead > here, initial=np.inf))
+    step = 0.5 * (beyond - here) if beyond < np.inf else max(1e-6 * abs(here), 1e-9)
+    return max(0.0, here + step) if here > -np.inf else 0.0
+
+
+def _weighted_quantile(values, weights, mass: float) -> float:
+    """Least of the values up to which the weights sum to ``mass``; infinity if they do not."""
+    if weights[0] == weights.min() == weights.max():  # a selection instead of a sort
+        place = int(np.ceil(mass / weights[0] * (1 - 1e-12))) - 1
+        place = max(place, 0)
+        return float(np.partition(values, place)[place]) if place < len(values) else np.inf
+    order = np.argsort(values, kind="stable")
+    place = int(np.searchsorted(np.cumsum(weights[order]), mass * (1 - 1e-12)))
+    return float(values[order[place]]) if place < len(values) else np.inf
