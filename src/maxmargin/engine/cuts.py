@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.cuts import cut_rule, dense_cut_pass, moved_rule
+from ..kernels.cuts import csr_cut_pass, cut_rule, dense_cut_pass, moved_rule
 from .qp import QpSolution, ScoreBalance, solve_qp
-from .rows import TILE, Rows, sweep, sweep_plain
+from .rows import TILE, Rows, sweep, sweep_stored
 
 IDLE = 10  # solutions without use after which a cut is dropped
 
@@ -189,14 +189,22 @@ class LabelledCuts:
             cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
             return matrix, sums
 
-        def work(data, columns, shift, where):
-            gathered, sums = np.zeros((k, data.shape[1])), np.zeros(2 + 2 * k)
-            given = self.weights[where], fixed[where], *levels, labels[where], codes[where]
-            dense_cut_pass(data, columns, shift, *given, TILE, gathered, sums)
+        def work(columns, shift, where):
+            X, width, sums = self.rows.data, self.rows.shape[1], np.zeros(2 + 2 * k)
+            given = self.weights[where], fixed[where], *levels
+            found = labels[where], codes[where]
+            if self.rows.is_sparse:
+                matrix, flat = (X.data, X.indices, X.indptr), np.zeros(width * k, X.dtype)
+                csr_cut_pass(matrix, where.start, columns.ravel(), shift, given, *found, flat, sums)
+                gathered = flat.reshape(width, k).T.astype(np.float64)
+            else:
+                gathered = np.zeros((k, width))
+                stored = np.ascontiguousarray(X[where])
+                dense_cut_pass(stored, columns, shift, given, *found, TILE, gathered, sums)
             return gathered, sums[2 + k :], sums
 
-        if self.rows.is_plain:
-            vector, sums = sweep_plain(self.rows, coef, work)
+        if self.rows.is_near:
+            vector, sums = sweep_stored(self.rows, coef, work)
         else:
             vector, sums = sweep(self.rows, coef, rule)
         self.n_passes += 1
