@@ -625,8 +625,9 @@ def starts_of(cuts: LabelledCuts, task: Task, init: str, n_starts: int, rng) -> 
     """Labels and coefficients to start from: k-means runs, then random directions."""
     k, rows, weights, known = cuts.k, cuts.rows, cuts.weights, cuts.known
     n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
+    points = rows.data.astype(np.float64, copy=False)  # few rows; the same starts for any type
     starts = [
-        _from_labels(rows, kmeans_labels(rows.data, k, weights, rng, n_init=1), weights, known, k)
+        _from_labels(rows, kmeans_labels(points, k, weights, rng, n_init=1), weights, known, k)
         for _ in range(n_kmeans)
     ]
     for _ in range(n_starts - n_kmeans):
