@@ -38,7 +38,7 @@ class CutPool:
     ----------
     width : int
         Length of the cuts' vectors.
-    blocks : sequence of slices, optional
+    blocks : sequence of slices or index arrays, optional
         Columns whose products are kept apart, such as those of one kernel; all by default.
 
     Examples
@@ -49,8 +49,8 @@ class CutPool:
     (0.125, array([0.5, 0. ]))
     """
 
-    def __init__(self, width: int, blocks: tuple[slice, ...] | None = None):
-        self.blocks = (slice(0, width),) if blocks is None else tuple(blocks)
+    def __init__(self, width: int, blocks: tuple | None = None):
+        self.blocks: tuple = (slice(0, width),) if blocks is None else tuple(blocks)
         self.vectors = np.empty((0, width))
         self.gains = np.empty(0)
         self.grams = np.empty((len(self.blocks), 0, 0))
@@ -144,6 +144,8 @@ class LabelledCuts:
     known : ndarray of shape (n,)
         Known cluster of each row, -1 where unknown.
     n_clusters : int
+    blocks : tuple of slices, optional
+        Features whose products are kept apart, such as those of one kernel.
 
     Attributes
     ----------
@@ -158,17 +160,40 @@ class LabelledCuts:
         Passes over the rows so far.
     """
 
-    def __init__(self, rows: Rows, weights: np.ndarray, known: np.ndarray, n_clusters: int):
-        self.rows, self.weights, self.k = rows, weights, n_clusters
+    def __init__(
+        self,
+        rows: Rows,
+        weights: np.ndarray,
+        known: np.ndarray,
+        n_clusters: int,
+        blocks: tuple[slice, ...] | None = None,
+    ):
+        self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
         self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
-        self.known = known.astype(self.dtype)
+        self.known = known.astype(self.dtype, copy=False)
         self.labels = np.zeros(rows.shape[0], self.dtype)
-        self.pool = CutPool(n_clusters * rows.shape[1])
+        self.pool = CutPool(n_clusters * rows.shape[1], self._pool_blocks())
         self.codes: list[np.ndarray] = []
         self.origins: list = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
+
+    def _pool_blocks(self):
+        """Columns of the flattened (k, r) vectors that belong to each block of features."""
+        if self.blocks is None:
+            return None
+        places = np.arange(self.k * self.rows.shape[1]).reshape(self.k, -1)
+        return tuple(places[:, block].ravel() for block in self.blocks)
+
+    def fresh(self) -> LabelledCuts:
+        """The same rows without cuts."""
+        return LabelledCuts(self.rows, self.weights, self.known, self.k, self.blocks)
+
+    def taken(self, few: np.ndarray) -> LabelledCuts:
+        """Some of the rows, in memory, without cuts."""
+        chosen = self.rows.take(few), self.weights[few], self.known[few]
+        return LabelledCuts(*chosen, self.k, self.blocks)
 
     def look(
         self,
