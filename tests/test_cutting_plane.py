@@ -162,7 +162,8 @@ def test_blocks_of_columns_are_weighted_apart():
     for a, g in zip(A, gains):
         pool.add(a, g)
         scaled.add(a * np.sqrt(np.repeat(weights, [2, 3])), g)
-    assert pool.solve(0.3, block_weights=weights).value == pytest.approx(scaled.solve(0.3).value)
+    pool.block_weights = weights
+    assert pool.solve(0.3).value == pytest.approx(scaled.solve(0.3).value)
 
 
 def best_assignment(S, weights, floor):

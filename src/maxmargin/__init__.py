@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .bisecting import BisectingMarginClustering
     from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
+    from .multiple_kernel import MultipleKernelMarginClustering
     from .selection import select_parameters
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
+    "MultipleKernelMarginClustering",
     "TimeLimit",
     "__version__",
     "select_parameters",
@@ -31,6 +33,7 @@ _HOMES = {
     "BisectingMarginClustering": ".bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
+    "MultipleKernelMarginClustering": ".multiple_kernel",
     "TimeLimit": "._compat",
     "select_parameters": ".selection",
 }

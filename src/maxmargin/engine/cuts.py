@@ -55,6 +55,7 @@ class CutPool:
         self.gains = np.empty(0)
         self.grams = np.empty((len(self.blocks), 0, 0))
         self.multipliers = np.empty(0)
+        self.block_weights = np.ones(len(self.blocks))
         self.idle = np.empty(0, np.int64)
 
     def __len__(self) -> int:
@@ -79,19 +80,17 @@ class CutPool:
         self.gains = self.gains + gains
         self.grams = np.stack([self.vectors[:, b] @ self.vectors[:, b].T for b in self.blocks])
 
-    def solve(
-        self,
-        alpha: float,
-        balance: ScoreBalance | None = None,
-        block_weights: np.ndarray | None = None,
-    ) -> QpSolution:
+    def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
         """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
-        weights = np.ones(len(self.blocks)) if block_weights is None else block_weights
-        gram = np.tensordot(weights, self.grams, 1) / alpha
+        gram = np.tensordot(self.block_weights, self.grams, 1) / alpha
         solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
-        self.multipliers = solution.multipliers
-        self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
+        self.keep(solution.multipliers)
         return solution
+
+    def keep(self, multipliers: np.ndarray) -> None:
+        """Take over the multipliers of a solution; count for how long each cut was of no use."""
+        self.multipliers = multipliers
+        self.idle = np.where(multipliers > 0, 0, self.idle + 1)
 
     def coef(self, alpha: float) -> np.ndarray:
         """The best W for these cuts (without score balance)."""

@@ -135,6 +135,14 @@ class CsrTile:
     start: int
     stop: int
 
+    @property
+    def values(self) -> np.ndarray:
+        """The rows of Z made dense after all: for few columns."""
+        rows = self.rows
+        dense = rows.data[self.start : self.stop].toarray()
+        offset = 0.0 if rows.offset is None else rows.offset
+        return ((dense - offset) * rows.scale).astype(rows.dtype, copy=False)
+
     def scores(self, columns: np.ndarray) -> np.ndarray:
         """``Z @ columns`` for columns of shape (r, m)."""
         rows, data = self.rows, self.rows.data
