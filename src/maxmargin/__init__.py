@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .constraints import PairwiseConstraints
     from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
+    from .multiple_kernel import MultipleKernelMarginClustering
     from .pairwise import PairwiseMarginClustering
     from .selection import select_parameters
 
@@ -22,6 +23,7 @@ __all__ = [
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
+    "MultipleKernelMarginClustering",
     "PairwiseConstraints",
     "PairwiseMarginClustering",
     "TimeLimit",
@@ -37,6 +39,7 @@ _HOMES = {
     "LeastSquaresMarginClustering": ".least_squares",
     "PairwiseConstraints": ".constraints",
     "PairwiseMarginClustering": ".pairwise",
+    "MultipleKernelMarginClustering": ".multiple_kernel",
     "TimeLimit": "._compat",
     "select_parameters": ".selection",
 }

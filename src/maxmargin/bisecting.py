@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, cluster_scores
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, cluster_scores, decisions
 from ._compat import FitWatch, StrOptions
 from .alternating import AlternatingMarginClustering
 from .engine.balance import size_floor
@@ -139,8 +139,9 @@ class BisectingMarginClustering(BaseMarginClustering):
             stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
         )
         with threadpool_limits(1):
-            split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
-        self._publish_labels(model, split_scores, weights, known, sample)
+            n_jobs = effective_n_jobs(self.n_jobs)
+            found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
+            self._publish_labels(model, *found, X, weights, known, sample, n_jobs)
         self._warn_about_sizes(sample)
         if outer is None:
             watch.close()
@@ -209,7 +210,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             model._fit(part, sample.weights[indices], partial, watch)
         return model
 
-    def _split_scores(self, X, n_jobs: int, rows=None) -> np.ndarray:
+    def _split_scores(self, X, n_jobs: int) -> np.ndarray:
         scores = np.full((X.shape[0], len(self.splits_)), -1.0)
         for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
             if model is None:

@@ -9,9 +9,9 @@ per cluster, the margin of Crammer & Singer, labels free:
     \quad\text{with at least ``balance * n / k`` rows in every cluster.}
 
 For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
-which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A constraint
-found under old labels is still one under new labels, so the cuts are kept and corrected on the rows
-that moved.
+which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A
+constraint found under old labels is still one under new labels, so the cuts are kept and corrected
+on the rows that moved.
 
 =========================================  =========================================================
 in the paper                               here
@@ -19,48 +19,36 @@ in the paper                               here
 (4) labels, (14) most violated constraint  ``kernels.cuts.cut_rule``
 (11) one slack, (k + 1)^n constraints      ``engine.cuts.LabelledCuts``
 (16) class balance                         ``score_balance``, ``engine.qp.ScoreBalance``
-(17), (20) and the dual of (20)            ``engine.cuts.CutPool.solve``, ``engine.qp.solve_qp``
+(17), (20) and the dual of (20)            ``Ridge.solve``, ``engine.qp.solve_qp``
 (19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
-Algorithm 1 (cuts outside)                 ``PaperNesting``, ``nesting="paper"``
-Algorithm 2 (CCCP)                         ``PaperNesting.follow_labels``
+Algorithm 1 (cuts outside)                 ``engine.bundle.Stage.step``, ``nesting="paper"``
+Algorithm 2 (CCCP)                         ``engine.bundle.Stage._followed``
 section 3, linear time                     ``n_passes_``
 =========================================  =========================================================
 
 The paper starts from an empty set of constraints, whose solution W = 0 has no labels: here the
 first cut comes from initial labels. By default cuts and labels are merged: every pass brings one
-cut and new labels (``Merged``), and labels are settled at the end (``settle``), so that the final
-margin problem is solved to a certified gap.
+cut and new labels, and labels are settled at the end (``engine.bundle.Stage.settled``), so that the
+final margin problem is solved to a certified gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import row_losses, size_floor, warn_short
-from .engine.cuts import LabelledCuts, Look
-from .engine.descent import CONVERGED, MAX_ITER, STALLED, Outcome, descend
+from .engine.bundle import NOTHING_FOUND, Task, search
+from .engine.cuts import LabelledCuts
 from .engine.features import fit_features, kernel_params
 from .engine.labels import lead_of
-from .engine.prices import floor_prices
 from .engine.qp import ScoreBalance
-from .engine.rows import Rows, scores, weighted_sum
+from .engine.rows import weighted_sum
 from .engine.samples import Sample
-from .engine.starts import kmeans_labels
-
-ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
-START_ROWS = 5000  # starts are compared on a subsample of this size
-PROBE_ROWS = 20_000  # rows on which prices for the size floor are found
-ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
-OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
-PATIENCE = 15
-CCCP_STOP = 0.01
 
 
 class CuttingPlaneMarginClustering(BaseMarginClustering):
@@ -99,10 +87,10 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
         Start. "auto" tries k-means labels and random directions; the lowest objective wins.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 20.
+        Number of starts; "auto" is 10.
     max_iter : int, default=200
         Most passes over the data of one descent.
-    tol : float, default=1e-3
+    tol : float, default=0.01
         A descent ends when the gap, relative to the objective, and the share of the rows that
         change cluster are at most this. With ``nesting="paper"`` it is the paper's epsilon, the
         gap itself.
@@ -158,17 +146,18 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     Examples
     --------
     >>> from maxmargin import CuttingPlaneMarginClustering
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.metrics import adjusted_rand_score
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = CuttingPlaneMarginClustering(n_clusters=3, random_state=0).fit(X)
-    >>> adjusted_rand_score(y, model.labels_) > 0.7
+    >>> from maxmargin.metrics import clustering_error
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> four = (y == 0) | (y == 6) | (y == 8) | (y == 9)
+    >>> model = CuttingPlaneMarginClustering(n_clusters=4, balance=0.9, random_state=0).fit(X[four])
+    >>> clustering_error(y[four], model.labels_) < 0.06
     True
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "score_balance": [Interval(Real, 0, None, closed="left"), None],
         "center": ["boolean"],
         "nesting": [StrOptions({"merged", "paper"})],
@@ -185,7 +174,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         degree=3,
         coef0=1,
         n_components="auto",
-        alpha=0.03,
+        alpha="auto",
         balance=0.5,
         score_balance=None,
         center=True,
@@ -194,7 +183,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         init="auto",
         n_init="auto",
         max_iter=200,
-        tol=1e-3,
+        tol=0.01,
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -245,343 +234,93 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
         k, width = self.n_clusters, rows.shape[1]
         if k == 1:
-            return Model(np.zeros((1, width)), np.zeros(1), np.eye(1), extras=_extras())
+            return Model(np.zeros((1, width)), np.zeros(1), np.eye(1), extras=NOTHING_FOUND)
         mean = None
         if self.score_balance is not None and not self.center:
             mean = weighted_sum(rows, (sample.weights / sample.weights.sum())[:, None])[0]
+        alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
         task = Task(
-            k=k,
-            alpha=self.alpha,
+            penalty=Ridge(alpha, self.score_balance, mean),
             floor=size_floor(self.balance, sample.weights.sum(), k, sample.whole),
-            bound=self.score_balance,
-            mean=mean,
             nesting=self.nesting,
             anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
             tol=self.tol,
             max_iter=self.max_iter,
             watch=watch,
         )
-        stage, state, objectives = self._started(rows, task, sample, rng, warm)
-        fitted = conclude(stage, state)
-        if fitted.state.missing > 0:
-            warn_short(self.balance, fitted.state.missing, task.floor)
+        found = search(
+            LabelledCuts(rows, sample.weights, sample.known, k),
+            task,
+            given=self._given_labels(sample, warm),
+            init=self.init,
+            n_starts=10 if self.n_init == "auto" else self.n_init,
+            rng=rng,
+        )
+        state = found.outcome.state
+        if state.missing > 0:
+            warn_short(self.balance, state.missing, task.floor)
         return Model(
-            coef=fitted.state.coef,
-            intercept=fitted.state.intercept + fitted.state.prices,
+            coef=state.coef,
+            intercept=state.intercept + state.prices,
             paths=np.eye(k),
-            objective=fitted.state.value,
-            history=fitted.history,
-            n_iter=fitted.n_iter,
-            stop_reason=fitted.stop_reason,
-            extras=_extras(
-                fitted.state.gap, fitted.history, objectives, stage.cuts.n_passes, len(stage.cuts.codes)
-            ),
+            objective=state.value,
+            history=found.outcome.history,
+            n_iter=found.outcome.n_iter,
+            stop_reason=found.outcome.stop_reason,
+            extras=found.report,
         )
 
-    def _started(self, rows, task: Task, sample, rng, warm) -> tuple[Stage, State, list[float]]:
-        """The stage on all rows, where the best start leads to, and what every start led to."""
-        k, n = self.n_clusters, rows.shape[0]
-        given = self._given_labels(sample, warm)
-        if given is not None:
-            starts = [_from_labels(rows, given, sample.weights, sample.known, k)]
-            return best_start(rows, sample.weights, sample.known, starts, task)
-        n_starts = 20 if self.n_init == "auto" else self.n_init
-        if n <= START_ROWS:
-            starts = starts_of(rows, sample.weights, sample.known, task, self.init, n_starts, rng)
-            return best_start(rows, sample.weights, sample.known, starts, task)
-        few = np.sort(rng.choice(n, START_ROWS, replace=False))
-        some, weights, known = rows.take(few).stored(), sample.weights[few], sample.known[few]
-        share = weights.sum() / sample.weights.sum()
-        rough = replace(task, floor=task.floor * share)
-        starts = starts_of(some, weights, known, rough, self.init, n_starts, rng)
-        found, state, objectives = best_start(some, weights, known, starts, rough)
-        stage = Stage(LabelledCuts(rows, sample.weights, sample.known, k), task)
-        return stage, stage.continued(found, state), objectives
 
+def default_alpha(k: int) -> float:
+    """Strength at which unit margins cost the same for any number of clusters.
 
-def _extras(gap=0.0, history=(), objectives=(0.0,), n_passes=0, n_cuts=0) -> dict:
-    return {
-        "gap_": float(gap),
-        "best_history_": np.minimum.accumulate(history).tolist() if len(history) else [],
-        "restart_objectives_": np.array(objectives),
-        "n_passes_": n_passes,
-        "n_cuts_": n_cuts,
-    }
+    With k cluster means of equal length B^(1/2), evenly apart, unit margins need
+    ``|W|^2 = (k - 1)^2 / (k B)``. Two clusters get 0.03.
+
+    Examples
+    --------
+    >>> round(default_alpha(2), 3), round(default_alpha(10), 5)
+    (0.03, 0.00185)
+    """
+    return 0.03 * k / (2.0 * (k - 1) ** 2)
 
 
 @dataclass(frozen=True)
-class Task:
-    """The estimator's parameters as the functions below need them."""
-
-    k: int
-    alpha: float
-    floor: float  # least weight of a cluster
-    bound: float | None  # on the difference of two mean scores
-    mean: np.ndarray | None  # mean row where features are not centred
-    nesting: str
-    anneal: bool
-    tol: float
-    max_iter: int
-    watch: Callable[[float], str | None]
-
-
-@dataclass(frozen=True)
-class State:
-    """A model, what a pass found at it, and the model that the cuts suggest next.
+class Ridge:
+    """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
 
     Attributes
     ----------
-    coef, intercept : ndarray of shape (k, r) and (k,)
-    prices : ndarray of shape (k,)
-        Added to the scores in the label step, so that every cluster keeps its least size.
-    value : float
-        Objective for the labels of the pass.
-    gap : float
-        How far ``value`` can be above the best value for those labels.
-    missing : float
-        Weight that the smallest cluster misses: 0 unless equal rows forbid it.
-    ahead : tuple of ndarray
-        Coefficients and intercepts that are best for the cuts so far.
+    alpha : float
+    bound : float or None
+        On the difference of two mean scores.
+    mean : ndarray or None
+        The mean row where features are not centred; None where intercepts are free instead.
     """
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    prices: np.ndarray
-    value: float
-    gap: float
-    missing: float
-    ahead: tuple[np.ndarray, np.ndarray]
+    alpha: float
+    bound: float | None = None
+    mean: np.ndarray | None = None
 
+    def at(self, alpha: float) -> Ridge:
+        """The same of another strength."""
+        return replace(self, alpha=alpha)
 
-class Stage:
-    """The method on given rows: what ``descend`` runs. Its cuts and labels grow with every step."""
+    def value(self, coef: np.ndarray) -> float:
+        """What coefficients cost."""
+        return 0.5 * self.alpha * float((coef * coef).sum())
 
-    def __init__(self, cuts: LabelledCuts, task: Task):
-        self.cuts, self.task = cuts, task
-        self.tight = False  # whether the size floor held back the labels of the last pass
-
-    def opened(self, labels: np.ndarray, coef: np.ndarray, intercept=None) -> State:
-        """State after a first cut: that of given labels, at given coefficients."""
-        intercept = np.zeros(self.cuts.k) if intercept is None else intercept
-        free = np.zeros(self.cuts.k)
-        look = self.cuts.look(coef, intercept, free, fixed=labels)
-        self.cuts.adopt(look)
-        self.cuts.add(look, (coef, intercept))
-        bound, ahead = self.solve()
-        return self._state(coef, intercept, free, look, bound, ahead)
-
-    def continued(self, other: Stage, state: State) -> State:
-        """State on these rows from one on a part of them: its model, and its cuts anew.
-
-        The cuts in use there are found again here, at the models that they came from; without them
-        the first models on all rows would be those of one or two cuts.
-        """
-        point = state.coef, state.intercept
-        look, prices = self._labelled(*point)
-        self.cuts.adopt(look)
-        self.cuts.add(look, point)
-        for use, origin in zip(other.cuts.pool.multipliers, other.cuts.origins):
-            if use > 0:
-                tried = self.cuts.look(*origin, prices, fixed=self.cuts.labels)
-                self.cuts.add(tried, origin)
-        return self._state(*point, prices, look, *self.solve())
-
-    def step(self, state: State) -> State:
-        """One pass, new labels, one cut; the paper's nesting first lets the labels settle."""
-        point, bound = state.ahead, None
-        if self.task.nesting == "paper":
-            point = self._followed(point)
-        look, prices = self._labelled(*point)
-        self.cuts.adopt(look)
-        if self.task.nesting == "paper":
-            # It stops where the new constraint is violated by epsilon at most: before it is added.
-            bound, _ = self.solve()
-        self.cuts.add(look, point)
-        value, ahead = self.solve()
-        self.cuts.prune()
-        return self._state(*point, prices, look, value if bound is None else bound, ahead)
-
-    def _followed(self, ahead):
-        """Algorithm 2, CCCP: labels and model in turn, without new cuts, while it gains 1 %."""
-        last = np.inf
-        while True:
-            look, _ = self._labelled(*ahead)
-            self.cuts.adopt(look)
-            bound, ahead = self.solve()
-            if bound > (1.0 - CCCP_STOP) * last or self.cuts.n_passes > self.task.max_iter:
-                return ahead
-            last = bound
-
-    def solve(self) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower bound for the current labels, and the best model for the cuts."""
-        task, cuts = self.task, self.cuts
-        k, alpha = cuts.k, task.alpha
-        vectors = cuts.pool.vectors.reshape(-1, k, cuts.rows.shape[1])
-        balance = None
-        if task.bound is not None and task.mean is None:
-            balance = ScoreBalance(task.bound, cuts.shares, None)
-        elif task.bound is not None:
-            square = float(task.mean @ task.mean) / alpha
-            balance = ScoreBalance(task.bound, vectors @ task.mean / alpha, square)
-        solution = cuts.pool.solve(alpha, balance)
-        coef = cuts.pool.coef(alpha).reshape(k, -1)
-        intercept = np.zeros(k)
-        if balance is not None and balance.square is None:
-            intercept = solution.intercept
-        elif balance is not None:
-            coef = coef - np.outer(solution.tau, task.mean) / alpha
-        return solution.value, (coef, intercept)
-
-    def _labelled(self, coef, intercept) -> tuple[Look, np.ndarray]:
-        """One pass with free labels that respect the size floor."""
-        free = np.zeros(self.cuts.k)
-        prices = self.prices(coef, intercept) if self.tight else free
-        look = self.cuts.look(coef, intercept, prices)
-        self.tight = bool(prices.any())
-        if self.tight or self._missing(look) == 0:
-            return look, prices
-        prices = self.prices(coef, intercept)
-        self.tight = True
-        return self.cuts.look(coef, intercept, prices), prices
-
-    def prices(self, coef, intercept, exact: bool = False) -> np.ndarray:
-        """Prices that keep every cluster at its least size, found on at most ``PROBE_ROWS`` rows."""
-        cuts, n = self.cuts, self.cuts.rows.shape[0]
-        if exact or n <= PROBE_ROWS:
-            rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
-        else:
-            few = np.linspace(0, n - 1, PROBE_ROWS).astype(np.int64)
-            rows, weights, known = cuts.rows.take(few), cuts.weights[few], cuts.known[few]
-            floor = self.task.floor * weights.sum() / cuts.total
-            # A cluster this small on the probe may be smaller on all rows.
-            floor *= 1.0 + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
-            floor = min(floor, weights.sum() / cuts.k)
-        return floor_prices(scores(rows, coef) + intercept, weights, floor, known)
-
-    def _missing(self, look: Look) -> float:
-        short = self.task.floor - float(look.sizes.min())
-        return short if short > 1e-9 * self.task.floor else 0.0
-
-    def _state(self, coef, intercept, prices, look: Look, bound, ahead) -> State:
-        value = 0.5 * self.task.alpha * float((coef * coef).sum()) + look.loss
-        return State(coef, intercept, prices, value, value - bound, self._missing(look), ahead)
-
-    def objective(self, state: State) -> float:
-        """Value of a state, and more than any labelling costs off the size floor."""
-        share = state.missing / self.cuts.total
-        return state.value + (OFF_FLOOR * (1.0 + share) if share > 0 else 0.0)
-
-    def change(self, _old: State, new: State) -> float:
-        """The gap, which proves that the model solves the problem of its own labels."""
-        return new.gap if self.task.nesting == "paper" else new.gap / max(new.value, 1e-300)
-
-    def settled(self, state: State, budget: int) -> tuple[State, list[float], str]:
-        """Solve the margin problem of the labels to the tolerance; relabel until they stay.
-
-        The value does not rise from one labelling to the next: this is CCCP with exact steps.
-        """
-        history: list[float] = []
-        point, task = (state.coef, state.intercept), self.task
-        while True:
-            look, prices = self._labelled(*point)
-            self.cuts.adopt(look)
-            self.cuts.add(look, point)
-            state = self._state(*point, prices, look, *self.solve())
-            history.append(self.objective(state))
-            if self.change(state, state) <= task.tol:
-                return state, history, CONVERGED
-            while self.change(state, state) > task.tol:
-                reason = task.watch(state.value) or (MAX_ITER if len(history) >= budget else None)
-                if reason is not None:
-                    return state, history, reason
-                state = self._improved(state, prices)
-                history.append(self.objective(state))
-            point = (state.coef, state.intercept)
-
-    def _improved(self, state: State, prices) -> State:
-        """One pass and one cut for the labels as they are."""
-        look = self.cuts.look(*state.ahead, prices, fixed=self.cuts.labels)
-        self.cuts.add(look, state.ahead)
-        bound, ahead = self.solve()
-        new = self._state(*state.ahead, prices, look, bound, ahead)
-        self.cuts.prune()
-        return (
-            new
-            if new.value <= state.value
-            else replace(state, gap=state.value - bound, ahead=ahead)
-        )
-
-
-def conclude(stage: Stage, state: State) -> Outcome:
-    """Descend from a state; then solve the margin problem of the best labels found."""
-    task = stage.task
-    found = _run(stage, state)
-    best = found.state
-    if found.stop_reason not in (CONVERGED, STALLED, MAX_ITER):
-        return found
-    if found.stop_reason == CONVERGED and stage.change(best, best) <= task.tol:
-        return found
-    best, history, reason = stage.settled(best, task.max_iter)
-    n_iter = found.n_iter + len(history)
-    return Outcome(best, stage.objective(best), found.history + history, n_iter, reason)
-
-
-def best_start(rows, weights, known, starts, task: Task) -> tuple[Stage, State, list[float]]:
-    """Follow every start roughly; the stage and state of the lowest objective, and all of them."""
-    alphas = [task.alpha]
-    if task.anneal and task.alpha < ANNEAL_FROM:
-        alphas = np.geomspace(ANNEAL_FROM, task.alpha, ANNEAL_STEPS).tolist()
-    tol = max(task.tol, ROUGH_TOL) if task.nesting == "merged" else task.tol
-    rough = replace(task, tol=tol, max_iter=min(task.max_iter, ROUGH_PASSES))
-    objectives: list[float] = []
-    for labels, coef in starts:
-        cuts = LabelledCuts(rows, weights, known, coef.shape[0])
-        state = Stage(cuts, rough).opened(labels, coef)
-        for alpha in alphas:
-            stage = Stage(cuts, replace(rough, alpha=alpha))
-            outcome = _run(stage, replace(state, ahead=stage.solve()[1], value=np.inf))
-            state = outcome.state
-        objectives.append(outcome.objective)
-        if outcome.objective <= min(objectives):
-            best = Stage(cuts, task), replace(state, ahead=stage.solve()[1])
-    return *best, objectives
-
-
-def _run(stage: Stage, state: State) -> Outcome:
-    task = stage.task
-    return descend(
-        stage,
-        state,
-        max_iter=task.max_iter,
-        tol=task.tol,
-        watch=task.watch,
-        monotone=False,
-        patience=PATIENCE,
-    )
-
-
-def starts_of(rows, weights, known, task: Task, init, n_starts, rng):
-    """Labels and coefficients to start from: k-means runs, then random directions."""
-    k = task.k
-    n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
-    starts = [
-        _from_labels(rows, kmeans_labels(rows.data, k, weights, rng, n_init=1), weights, known, k)
-        for _ in range(n_kmeans)
-    ]
-    for _ in range(n_starts - n_kmeans):
-        coef = rng.standard_normal((k, rows.shape[1]))
-        found = scores(rows, coef)
-        found += floor_prices(found, weights, task.floor, known)
-        starts.append((np.where(known >= 0, known, found.argmax(axis=1)), coef))
-    return starts
-
-
-def _from_labels(rows: Rows, labels, weights, known, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels, renamed to agree with known ones, and the means of their clusters."""
-    if (known >= 0).any():
-        agreement = np.zeros((k, k))
-        np.add.at(agreement, (labels[known >= 0], known[known >= 0]), weights[known >= 0])
-        labels = linear_sum_assignment(-agreement)[1][labels]
-        labels = np.where(known >= 0, known, labels)
-    member = (labels[:, None] == np.arange(k)) * weights[:, None]
-    return labels, weighted_sum(rows, member / np.maximum(member.sum(axis=0), 1e-300))
+    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        """Value of problem (20) for the cuts, and its coefficients and intercepts."""
+        k, alpha, pool = cuts.k, self.alpha, cuts.pool
+        if self.bound is None:
+            solution = pool.solve(alpha)
+            return solution.value, (pool.coef(alpha).reshape(k, -1), np.zeros(k))
+        if self.mean is None:
+            solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
+            return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)
+        square = float(self.mean @ self.mean) / alpha
+        cross = pool.vectors.reshape(-1, k, cuts.rows.shape[1]) @ self.mean / alpha
+        solution = pool.solve(alpha, ScoreBalance(self.bound, cross, square))
+        coef = pool.coef(alpha).reshape(k, -1) - np.outer(solution.tau, self.mean) / alpha
+        return solution.value, (coef, np.zeros(k))

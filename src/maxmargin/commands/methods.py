@@ -34,6 +34,9 @@ METHODS = {
         "maxmargin:PairwiseMarginClustering",
         (*SHARED, "alpha", "unlabeled_weight", "solver", "on_conflict"),
     ),
+    "cutting-plane": Method(
+        "maxmargin:CuttingPlaneMarginClustering", (*SHARED, "alpha", "score_balance", "nesting")
+    ),
     "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
 }
 
@@ -60,7 +63,7 @@ positive.__name__ = "whole number above 0"
 OPTIONS: dict[str, dict[str, Any]] = {
     "kernel": {
         "choices": ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"],
-        "help": "how rows are compared (default: rbf)",
+        "help": "how rows are compared (default: rbf; linear for cutting-plane)",
     },
     "gamma": {
         "type": _number_or("median"),
@@ -88,6 +91,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "on_conflict": {
         "choices": ["raise", "soft"],
         "help": "refuse links that contradict each other, or let them be outvoted (pairwise)",
+    },
+    "score_balance": {
+        "type": float,
+        "help": "largest difference of two clusters' mean scores (cutting-plane)",
+    },
+    "nesting": {
+        "choices": ["merged", "paper"],
+        "help": "order of cuts and labels of cutting-plane (default: merged)",
     },
     "balance": {
         "type": float,

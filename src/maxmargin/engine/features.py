@@ -99,6 +99,8 @@ class FeatureMap:
 
     def values(self, X) -> np.ndarray:
         """Z of a tile of raw rows."""
+        if self.landmarks is None:
+            return self.rows(X).tile(0, X.shape[0]).values
         K = self.kernel_values(X)
         if self.projection is None:
             return K
@@ -302,32 +304,31 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
     is 0.
     """
     total = weights.sum()
-    share = (weights / total)[:, None]
     raw = replace(rows, offset=None, scale=1.0)
     centre = np.zeros(rows.shape[1])
     if center:
-        gathered, _ = sweep(raw, None, lambda _, where: (share[where], 0.0))
+        gathered, _ = sweep(raw, None, lambda _, where: (weights[where, None] / total, 0.0))
         centre = gathered[0]
     centred = replace(raw, offset=centre)
     if rows.is_sparse:
-        squares = share[:, 0] @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
+        squares = (weights / total) @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
         mean_square, rounding = float(squares - centre @ centre), 1e-13 * float(squares)
     else:
-        mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, share))))
+        mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, weights, total))))
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
     # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
     scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
 
-def _square_sum(rows: Rows, share):
+def _square_sum(rows: Rows, weights, total):
     def block(start, stop):
-        total = 0.0
+        mean = 0.0
         for i in range(start, stop, TILE):
             j = min(i + TILE, stop)
             tile = rows.tile(i, j).values.astype(np.float64, copy=False)
-            total += float(share[i:j, 0] @ np.einsum("ij,ij->i", tile, tile))
-        return total
+            mean += float((weights[i:j] / total) @ np.einsum("ij,ij->i", tile, tile))
+        return mean
 
     return block
 

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.qp import active_set
+from ..kernels.qp import certified_active_set
 
 SHIFT = 1e-10
 GOLDEN = 0.6180339887498949
+NOISE = 2e-16
 ATTEMPTS, GIVE_UP = 5, 1e-9  # shifts tried until the optimality conditions hold
 
 
@@ -111,21 +112,19 @@ def solve_qp(
     (array([0.25]), 0.125)
     """
     m = len(gains)
-    program = _plain(gram, gains) if balance is None else _balanced(gram, gains, balance)
-    H, q, E, e = program
-    # E x is given, so that adding a multiple of E'E to H changes no optimum, only y.
-    weight = float(np.diag(H).mean()) or 1.0
-    lifted = H + weight * (E.T @ E)
-    scale = float(np.abs(q).max()) or 1.0
+    H, q, E, e = _plain(gram, gains) if balance is None else _balanced(gram, gains, balance)
+    report = np.empty(3)
     n_iter = 0
     for attempt in range(1 if balance is None else ATTEMPTS):
         x, y, shifted = _start(start if attempt == 0 else None, m, e, balance, attempt)
-        n_iter += active_set(lifted, q, E, shifted, x, y, tol * scale, 50 + 20 * len(q))
-        y += weight * shifted
-        solution = _certified(program, x, y, m, balance, scale, n_iter)
-        if solution.residual <= GIVE_UP:
+        most = 50 + 20 * len(q)
+        given = H, q, E, shifted, e, x, y, m + 1, tol, NOISE, most, report
+        n_iter += certified_active_set(*given)
+        if report[2] <= GIVE_UP:
             break
-    return solution
+    value, gap, residual = report.tolist()
+    tau, intercept = _of_balance(balance, x[m + 1 :], y)
+    return QpSolution(x[:m], tau, intercept, value, residual, gap, n_iter)
 
 
 def _start(multipliers, m: int, e: np.ndarray, balance: ScoreBalance | None, attempt: int):
@@ -189,22 +188,12 @@ def _balanced(gram, gains, balance: ScoreBalance):
     return H, q, np.concatenate([cap, sums]), np.array([1.0, 0.0])
 
 
-def _certified(program, x, y, m, balance, scale, n_iter) -> QpSolution:
-    H, q, E, e = program
-    Hx = H @ x
-    value = float(q @ x - 0.5 * x @ Hx)
-    gradient = q - Hx - E.T @ y
-    # Raising the multiplier of the cap makes the cuts' conditions hold; the bound pays for it.
-    rise = max(0.0, float(gradient[: m + 1].max()))
-    gap = 0.5 * float(x @ Hx) + float(y @ e) + rise - value
-    violations = [gradient.max(), np.abs(np.minimum(gradient, 0.0) * x).max()]
-    residual = max(0.0, float(np.max(violations))) / scale
-    residual = max(residual, float(np.abs(E @ x - e).max()))
-    k = 0 if balance is None else balance.cross.shape[1]
-    tau = x[m + 1 : m + 1 + k] - x[m + 1 + k :]
-    intercept = np.zeros(k)
-    if balance is not None and balance.square is None:
-        intercept = y[1:]
-    elif balance is not None and balance.square > 0:
-        tau = tau / np.sqrt(balance.square)
-    return QpSolution(x[:m].copy(), tau, intercept, value, residual, gap, n_iter)
+def _of_balance(balance: ScoreBalance | None, parts: np.ndarray, y: np.ndarray):
+    """Multipliers tau in their own unit, and free intercepts."""
+    if balance is None:
+        return np.zeros(0), np.zeros(0)
+    k = balance.cross.shape[1]
+    tau = parts[:k] - parts[k:]
+    if balance.square is None:
+        return tau, y[1:]
+    return tau / np.sqrt(balance.square) if balance.square > 0 else tau, np.zeros(k)

@@ -25,6 +25,9 @@ from ..kernels.sparse import csr_scores, csr_weighted_sum
 # depend on how the rows are blocked.
 TILE = 1024
 TILES_PER_BLOCK = 16
+BLOCK = TILE * TILES_PER_BLOCK
+# Centring in the products, x'w - o'w, loses the digits by which the offset exceeds the rows' size.
+FAR = {np.dtype(np.float32): 10.0, np.dtype(np.float64): 1e4}
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,14 @@ class Rows:
         """Whether the products run over CSR rows."""
         return self.features is None and sparse.issparse(self.data)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether the stored rows may be centred in the products: always so for CSR rows."""
+        if self.features is not None:
+            return False
+        far = 0.0 if self.offset is None else float(np.linalg.norm(self.offset) * self.scale)
+        return self.is_sparse or far <= FAR[self.data.dtype]
+
     def tile(self, start: int, stop: int) -> Any:
         """Rows ``start:stop`` of Z as a DenseTile or CsrTile, read once for all products."""
         if self.features is not None:
@@ -124,6 +135,14 @@ class CsrTile:
     start: int
     stop: int
 
+    @property
+    def values(self) -> np.ndarray:
+        """The rows of Z made dense after all: for few columns."""
+        rows = self.rows
+        dense = rows.data[self.start : self.stop].toarray()
+        offset = 0.0 if rows.offset is None else rows.offset
+        return ((dense - offset) * rows.scale).astype(rows.dtype, copy=False)
+
     def scores(self, columns: np.ndarray) -> np.ndarray:
         """``Z @ columns`` for columns of shape (r, m)."""
         rows, data = self.rows, self.rows.data
@@ -158,8 +177,7 @@ def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> list:
     >>> over_blocks(20_000, lambda start, stop: stop - start)
     [16384, 3616]
     """
-    size = TILE * TILES_PER_BLOCK
-    bounds = [(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
+    bounds = [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
     if n_jobs == 1 or len(bounds) == 1:
         return [work(*b) for b in bounds]
     with ThreadPoolExecutor(n_jobs) as pool:
@@ -208,6 +226,26 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
     parts = over_blocks(rows.shape[0], block, rows.n_jobs)
     total = None if parts[0][0] is None else sum(p[0] for p in parts)
     return total, sum(p[1] for p in parts)
+
+
+def sweep_stored(rows: Rows, weights: np.ndarray, work: Callable):
+    """One pass over rows that may be centred in the products, by compiled functions for blocks.
+
+    ``work(columns, shift, where) -> (gathered, code_sums, sums)`` works on ``rows.data`` as it is:
+    scores are ``data @ columns + shift``, ``gathered`` is the sum of codes times stored rows,
+    (c, r), and ``code_sums`` that of the codes. Returns what :func:`sweep` does.
+    """
+    wide = weights.T * rows.scale
+    offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+    columns = np.ascontiguousarray(wide, rows.dtype)
+    shift = (-(offset @ wide)).astype(rows.dtype)
+
+    def block(start, stop):
+        return work(columns, shift, slice(start, stop))
+
+    parts = over_blocks(rows.shape[0], block, rows.n_jobs)
+    gathered, code_sums, sums = (sum(p[j] for p in parts) for j in range(3))
+    return (gathered - np.outer(code_sums, offset)) * rows.scale, sums
 
 
 def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:

@@ -57,20 +57,14 @@ def _backward(L, size, x):
 
 @njit(cache=True, nogil=True)
 def _free_solution(L, order, size, q, E, e, z, y, Z, S):
-    """Solution z of the free variables and multipliers y of the equations."""
+    """Solution z of the free variables and multipliers y of the equations, with their factors."""
     m = E.shape[0]
-    for i in range(size):
-        z[i] = q[order[i]]
-    _forward(L, size, z)
     for r in range(m):
         for i in range(size):
             Z[r, i] = E[r, order[i]]
         _forward(L, size, Z[r])
     largest = 0.0
     for r in range(m):
-        y[r] = -e[r]
-        for i in range(size):
-            y[r] += Z[r, i] * z[i]
         for c in range(r + 1):
             total = 0.0
             for i in range(size):
@@ -87,6 +81,22 @@ def _free_solution(L, order, size, q, E, e, z, y, Z, S):
         for t in range(r):
             S[r, r] -= S[r, t] * S[r, t]
         S[r, r] = np.sqrt(S[r, r]) if S[r, r] > tiny else np.inf
+    for i in range(size):
+        z[i] = q[order[i]]
+    for r in range(m):
+        y[r] = e[r]
+    _solve_factored(L, size, Z, S, z, y)
+
+
+@njit(cache=True, nogil=True)
+def _solve_factored(L, size, Z, S, z, y):
+    """Solve H z + E'y = z, E z = y in place, with the factors of :func:`_free_solution`."""
+    m = len(y)
+    _forward(L, size, z)
+    for r in range(m):
+        y[r] = -y[r]
+        for i in range(size):
+            y[r] += Z[r, i] * z[i]
     for r in range(m):
         for t in range(r):
             if S[t, t] < np.inf:
@@ -101,6 +111,34 @@ def _free_solution(L, order, size, q, E, e, z, y, Z, S):
         for r in range(m):
             z[i] -= Z[r, i] * y[r]
     _backward(L, size, z)
+
+
+@njit(cache=True, nogil=True)
+def _refine(H, L, order, size, q, E, e, x, y, Z, S):
+    """One step of iterative refinement of the free variables, where it leaves them positive.
+
+    A slack near 1 costs a small multiplier beside it its last digits; this brings them back.
+    """
+    m = E.shape[0]
+    z, dy = np.empty(size), np.empty(m)
+    for i in range(size):
+        z[i] = q[order[i]]
+        for j in range(size):
+            z[i] -= H[order[i], order[j]] * x[order[j]]
+        for r in range(m):
+            z[i] -= E[r, order[i]] * y[r]
+    for r in range(m):
+        dy[r] = e[r]
+        for i in range(size):
+            dy[r] -= E[r, order[i]] * x[order[i]]
+    _solve_factored(L, size, Z, S, z, dy)
+    for i in range(size):
+        if x[order[i]] + z[i] <= 0.0:
+            return
+    for i in range(size):
+        x[order[i]] += z[i]
+    for r in range(m):
+        y[r] += dy[r]
 
 
 @njit(cache=True, nogil=True)
@@ -203,6 +241,7 @@ def active_set(H, q, E, e, x, y, tolerance, max_iter):
                 if not free[j] and not barred[j] and gradient[j] > best:
                     entering, best = j, gradient[j]
             if entering < 0:
+                _refine(H, L, order, size, q, E, e, x, y, Z, S)
                 return iteration + 1
             order[size] = entering
             free[entering] = True
@@ -223,3 +262,53 @@ def active_set(H, q, E, e, x, y, tolerance, max_iter):
         size -= 1
         valid = min(valid, blocking)
     return max_iter
+
+
+@njit(cache=True, nogil=True)
+def certified_active_set(H, q, E, e, true_e, x, y, cap, tol, noise, max_iter, report):
+    """:func:`active_set` on a lifted H, and what the solution proves of the program itself.
+
+    E x is given, so that adding a multiple of E'E to H changes no optimum, only y. The first
+    ``cap`` variables share the first equation, whose multiplier may rise to make their conditions
+    hold; the bound pays for it. ``report`` receives the value, the gap and the residual.
+    """
+    n, m = len(q), len(e)
+    weight, largest, scale = 0.0, 0.0, 0.0
+    for i in range(n):
+        weight += H[i, i] / n
+        largest = max(largest, H[i, i])
+        scale = max(scale, abs(q[i]))
+    weight = weight if weight > 0.0 else 1.0
+    scale = scale if scale > 0.0 else 1.0
+    lifted = H.copy()
+    for r in range(m):
+        for i in range(n):
+            if E[r, i] != 0.0:
+                for j in range(n):
+                    lifted[i, j] += weight * E[r, i] * E[r, j]
+    # Gradients are differences of numbers of the size of H: what rounding leaves counts as zero.
+    n_iter = active_set(lifted, q, E, e, x, y, tol * scale + noise * largest, max_iter)
+    linear, quadratic, worst, rise, dual = 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(m):
+        y[r] += weight * e[r]
+        dual += y[r] * true_e[r]
+        miss = -true_e[r]
+        for i in range(n):
+            miss += E[r, i] * x[i]
+        worst = max(worst, abs(miss))
+    for i in range(n):
+        product = 0.0
+        for j in range(n):
+            product += H[i, j] * x[j]
+        slope = q[i] - product
+        for r in range(m):
+            slope -= E[r, i] * y[r]
+        linear += q[i] * x[i]
+        quadratic += x[i] * product
+        if i < cap:
+            rise = max(rise, slope)
+        worst = max(worst, slope / scale, -slope * x[i] / scale)
+    report[0] = linear - 0.5 * quadratic
+    report[1] = 0.5 * quadratic + dual + rise - report[0]
+    report[2] = worst
+    return n_iter
