@@ -82,7 +82,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     nesting : {"merged", "paper"}, default="merged"
         One cut and new labels in every pass, or the paper's cuts outside and CCCP inside.
     anneal : bool or "auto", default="auto"
-        Whether starts are followed from strong to weak regularisation; "auto" does so for two
+        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
         clusters (for many it was measured to harm).
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
         Start. "auto" tries k-means labels and random directions; the lowest objective wins.

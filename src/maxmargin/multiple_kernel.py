@@ -61,7 +61,9 @@ from .engine.samples import Sample
 from .engine.stack import fit_stack, read_sources
 
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
-WIDTHS = (2.0, 1.0, 0.5, 0.25)  # of the default Gaussians, in median distances
+# Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
+# more than a few dimensions: under them any labels look separated, and the objective says nothing.
+WIDTHS = (4.0, 2.0, 1.0)
 TRIVIAL = 0.99  # an objective this near to 1, that of W = 0, says that nothing was separated
 
 
@@ -73,8 +75,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     n_clusters : int, default=2
         Number of clusters.
     kernels : {"default", "paper", "precomputed"} or list, default="default"
-        "default": linear, polynomial of degree 2, and Gaussians of 2, 1, 1/2 and 1/4 times the
-        median distance. "paper": linear, ``(1 + x'x')^2`` and one Gaussian. "precomputed": X holds
+        "default": linear, polynomial of degree 2, and Gaussians 4, 2 and 1 median distances wide.
+        "paper": linear, ``(1 + x'x')^2`` and one Gaussian. "precomputed": X holds
         kernel matrices side by side, (n, M n); for new rows, those against the training rows.
         In a list, each entry is a name, a callable, ``(name, {"gamma": ..})``, or
         ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
@@ -99,11 +101,13 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     subset : int or None, default=None
         Fit on so many random rows and label the rest.
     anneal : bool or "auto", default="auto"
-        Whether starts are followed from strong to weak regularisation; "auto" for two clusters.
+        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
+        clusters.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
-        Start. "auto" tries k-means labels and random directions; the lowest objective wins.
+        Start. "auto" tries k-means labels, in the features of all kernels and of each alone, and
+        random directions; the lowest objective wins.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 10.
+        Number of starts; "auto" is 2 (M + 1) for M kernels, and 10 at least.
     max_iter : int, default=200
         Most passes over the data of one descent.
     tol : float, default=0.01
@@ -248,7 +252,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def estimate_memory(self, n_samples: int, n_features: int) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
         count = (
-            {"default": 6, "paper": 3}.get(self.kernels, 1)
+            {"default": 5, "paper": 3}.get(self.kernels, 1)
             if isinstance(self.kernels, str)
             else len(self.kernels)
         )
@@ -340,7 +344,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             task,
             given=None if given is None else given[chosen],
             init=self.init,
-            n_starts=10 if self.n_init == "auto" else self.n_init,
+            n_starts=max(10, 2 * len(names) + 2) if self.n_init == "auto" else self.n_init,
             rng=rng,
         )
         state = found.outcome.state

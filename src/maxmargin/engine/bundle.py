@@ -280,22 +280,26 @@ def conclude(stage: Stage, state: State) -> Outcome:
 
 def best_start(cuts: LabelledCuts, starts: list, task: Task) -> tuple[Stage, State, list[float]]:
     """Follow every start roughly; the stage and state of the lowest objective, and all of them."""
-    alphas = [task.penalty.alpha]
-    if task.anneal and alphas[0] < ANNEAL_FROM:
-        alphas = np.geomspace(ANNEAL_FROM, alphas[0], ANNEAL_STEPS).tolist()
+    last = task.penalty.alpha
+    ways = [[last]]
+    if task.anneal and last < ANNEAL_FROM:
+        ways.append(np.geomspace(ANNEAL_FROM, last, ANNEAL_STEPS).tolist())
     tol = max(task.tol, ROUGH_TOL) if task.nesting == "merged" else task.tol
     rough = replace(task, tol=tol, max_iter=min(task.max_iter, ROUGH_PASSES))
     objectives: list[float] = []
     for labels, coef in starts:
-        trial = cuts.fresh()
-        state = Stage(trial, rough).opened(labels, coef)
-        for alpha in alphas:
-            stage = Stage(trial, replace(rough, penalty=task.penalty.at(alpha)))
-            outcome = _run(stage, replace(state, ahead=stage.solve()[1], value=np.inf))
-            state = outcome.state
-        objectives.append(outcome.objective)
-        if outcome.objective <= min(objectives):
-            best = Stage(trial, task), replace(state, ahead=stage.solve()[1])
+        led = []
+        for alphas in ways:
+            trial = cuts.fresh()
+            state = Stage(trial, rough).opened(labels, coef)
+            for alpha in alphas:
+                stage = Stage(trial, replace(rough, penalty=task.penalty.at(alpha)))
+                outcome = _run(stage, replace(state, ahead=stage.solve()[1], value=np.inf))
+                state = outcome.state
+            led.append(outcome.objective)
+            if outcome.objective <= min(objectives + led):
+                best = Stage(trial, task), replace(state, ahead=stage.solve()[1])
+        objectives.append(min(led))
     return *best, objectives
 
 
@@ -313,14 +317,18 @@ def _run(stage: Stage, state: State) -> Outcome:
 
 
 def starts_of(cuts: LabelledCuts, task: Task, init: str, n_starts: int, rng) -> list:
-    """Labels and coefficients to start from: k-means runs, then random directions."""
+    """Labels and coefficients to start from: k-means runs, then random directions.
+
+    Where features come in blocks, k-means sees all of them, then each block by itself.
+    """
     k, rows, weights, known = cuts.k, cuts.rows, cuts.weights, cuts.known
     n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
     points = rows.data.astype(np.float64, copy=False)  # few rows; the same starts for any type
-    starts = [
-        _from_labels(cuts, kmeans_labels(points, k, weights, rng, n_init=1))
-        for _ in range(n_kmeans)
-    ]
+    views = [points, *(points[:, block] for block in cuts.blocks or ())]
+    starts = []
+    for j in range(n_kmeans):
+        labels = kmeans_labels(views[j % len(views)], k, weights, rng, n_init=1)
+        starts.append(_from_labels(cuts, labels))
     for _ in range(n_starts - n_kmeans):
         coef = rng.standard_normal((k, rows.shape[1]))
         found = scores(rows, coef)

@@ -190,8 +190,8 @@ def _read(spec: Any, where: str, width: int, names) -> Source:
         shown = ", ".join(f"{key}={value}" for key, value in params.items())
         return Source(f"{spec}({shown})" if shown else spec, spec, params)
     raise ValueError(
-        f"{where} must be a kernel's name ({', '.join(KERNELS)}), a callable, (name, parameters) or "
-        f"(columns, kernel), got {spec!r}."
+        f"{where} must be a kernel's name ({', '.join(KERNELS)}), a callable, (name, parameters) "
+        f"or (columns, kernel), got {spec!r}."
     )
 
 
