@@ -271,11 +271,13 @@ def scale(args):
         X = random.normal(size=(n, 10)) + 1.2 * y[:, None]
         links = PairwiseConstraints.from_labels(y, n_pairs=1000, random_state=0)
         model = PairwiseMarginClustering(2, kernel="linear", alpha=0.001, n_init=1, random_state=0)
-        begin = time.process_time()
-        model.fit(X, constraints=links)
-        times.append((f"{n:.0e}", time.process_time() - begin, model.n_passes_,
-                      majority(y, model.labels_)))  # fmt: skip
-    table("Scale, d = 10, linear, one start", ["n", "CPU s", "passes", "accuracy"], times)
+        seconds, _ = best_time(lambda: model.fit(X, constraints=links))  # noqa: B023
+        times.append((f"{n:.0e}", seconds, model.n_passes_, majority(y, model.labels_)))
+    table(
+        "Scale, d = 10, linear, one start (least of three runs)",
+        ["n", "CPU s", "passes", "accuracy"],
+        times,
+    )
     print(f"time(1e6) / time(1e5): {times[1][1] / times[0][1]:.1f} (target <= 11)")
 
 

@@ -59,7 +59,7 @@ from .engine.pair_search import DEFAULT_ALPHA, Search, parted
 from .engine.pair_starts import Start, labels_start
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
-STORED = 5_000_000  # numbers
+STORED = 20_000_000  # numbers, 160 MB
 
 
 class PairwiseMarginClustering(BaseMarginClustering):
