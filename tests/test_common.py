@@ -29,6 +29,7 @@ from maxmargin import (
     BisectingMarginClustering,
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
+    MultipleKernelMarginClustering,
     TimeLimit,
 )
 from maxmargin._compat import HAS_CALLBACKS
@@ -47,15 +48,17 @@ ESTIMATORS = [
         lambda kernel: BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel)),
         lambda kernel: LeastSquaresMarginClustering(kernel=kernel),
         lambda kernel: CuttingPlaneMarginClustering(kernel=kernel),
+        lambda kernel: MultipleKernelMarginClustering(kernels=[kernel, "poly"]),
     )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-3:]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-4:]]
 
 
 def name(estimator):
     inner = getattr(estimator, "estimator", estimator)
     loss = getattr(inner, "loss", "")
-    return f"{type(estimator).__name__}-{inner.kernel}-{loss}"
+    kernel = getattr(inner, "kernel", None) or inner.kernels[0]
+    return f"{type(estimator).__name__}-{kernel}-{loss}"
 
 
 every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
@@ -80,7 +83,7 @@ def hurried(estimator, **params):
     inner = getattr(model, "estimator", model)
     if isinstance(inner, LeastSquaresMarginClustering):
         return model.set_params(n_init=2, max_exact=1500)
-    if isinstance(inner, CuttingPlaneMarginClustering):
+    if isinstance(inner, (CuttingPlaneMarginClustering, MultipleKernelMarginClustering)):
         return model.set_params(n_init=2, n_components=8)
     inner.set_params(alpha=0.01, init="random", n_init=1, n_components=8, solver_tol=0.05)
     return model
