@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .bisecting import BisectingMarginClustering
     from .least_squares import LeastSquaresMarginClustering
     from .selection import select_parameters
+    from .semidefinite import SemidefiniteMarginClustering
 
 __version__ = "0.1.0"
 
@@ -18,6 +19,7 @@ __all__ = [
     "AlternatingMarginClustering",
     "BisectingMarginClustering",
     "LeastSquaresMarginClustering",
+    "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
     "select_parameters",
@@ -28,6 +30,7 @@ _HOMES = {
     "AlternatingMarginClustering": ".alternating",
     "BisectingMarginClustering": ".bisecting",
     "LeastSquaresMarginClustering": ".least_squares",
+    "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
     "select_parameters": ".selection",
 }
