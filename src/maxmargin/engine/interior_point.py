@@ -6,8 +6,8 @@ and its dual
 
     min over Z of   <A, Z> + sum_i t_i     with   diag(Z) + t - s = prices,   Z >= 0, s, t >= 0
 
-Both have points inside that are known from the start, and stay feasible: whenever the iteration
-ends, ``prices' gamma`` is a lower bound and the dual value an upper bound. A general solver keeps
+Every gamma of the iteration is feasible, and every Z becomes so with t = (prices - diag(Z))_+:
+whenever it ends, there is a lower and an upper bound. A general solver keeps
 n^2 unknowns and factors their Newton system; here dS is diagonal, so the Newton system in gamma is
 
     (Z o S^-1 + diag(s / gamma + t / (1 - gamma))) dgamma = ...
@@ -31,7 +31,7 @@ SMALLEST_STEP = 1e-8
 
 @dataclass(frozen=True)
 class Point:
-    """A pair of feasible points; ``inverse`` is S^-1 and ``factor`` its Cholesky factor's source.
+    """Where an iteration stands: gamma, Z and the multipliers of the box.
 
     Attributes
     ----------
@@ -120,10 +120,7 @@ def solve_diagonal_sdp(
 
 
 def values(A: np.ndarray, prices: np.ndarray, point: Point) -> tuple[float, float]:
-    """Value of gamma, a lower bound, and of Z, an upper bound.
-
-    The multipliers are made exactly feasible for Z first, so that rounding cannot spoil the bound.
-    """
+    """Value of gamma, a lower bound, and of Z with its best t, an upper bound."""
     excess = np.maximum(0.0, prices - np.diag(point.Z))
     return float(prices @ point.gamma), float(np.vdot(A, point.Z) + excess.sum())
 
@@ -179,8 +176,10 @@ def step(A: np.ndarray, prices: np.ndarray, point: Point) -> Point | None:
 
     def lengths(way):
         dgamma, dZ, ds, dt = way
-        up = min(_room(gamma, dgamma), _room(room, -dgamma), _room_inside(point.root, -dgamma))
-        down = min(_room(s, ds), _room(t, dt), _room_inside(root_Z, dZ))
+        up = min(
+            step_room(gamma, dgamma), step_room(room, -dgamma), _room_inside(point.root, -dgamma)
+        )
+        down = min(step_room(s, ds), step_room(t, dt), _room_inside(root_Z, dZ))
         return up, down
 
     way = direction(0.0, (None, 0.0, 0.0))
@@ -213,7 +212,7 @@ def _moved(A, point: Point, way, up: float, down: float) -> Point | None:
     return None
 
 
-def _room(values: np.ndarray, change: np.ndarray) -> float:
+def step_room(values: np.ndarray, change: np.ndarray) -> float:
     """How far positive values can go before one of them reaches zero."""
     falling = change < 0
     return float(np.min(-values[falling] / change[falling], initial=np.inf))
