@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
     from .least_squares import LeastSquaresMarginClustering
+    from .segmentation import segment_image
     from .selection import select_parameters
     from .semidefinite import SemidefiniteMarginClustering
 
@@ -22,6 +23,7 @@ __all__ = [
     "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
+    "segment_image",
     "select_parameters",
 ]
 
@@ -32,6 +34,7 @@ _HOMES = {
     "LeastSquaresMarginClustering": ".least_squares",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
+    "segment_image": ".segmentation",
     "select_parameters": ".selection",
 }
 
