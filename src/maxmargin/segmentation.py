@@ -33,14 +33,14 @@ __all__ = ["FEATURES", "Segmentation", "as_pixels", "kmeans_segments", "segment_
 
 FEATURES = ("rgb", "lab", "rgb+xy")
 GAMMA = 1.0 / 500.0**2  # colours between 0 and 255
-FIT_PIXELS = 2000
-# Two starts of every kind are enough for three columns; regions are seldom of equal size.
+FIT_PIXELS = 1000
+# Two starts of every kind are enough for three columns, and a few pixels do not show; regions are
+# seldom of equal size.
 SETTINGS: dict[str, Any] = {
-    "balance": 0.5, "n_init": 2, "tol": 1e-3, "cluster_sizes": "adaptive"
+    "balance": 0.5, "n_init": 2, "tol": 1e-3, "solver_tol": 1e-2, "cluster_sizes": "adaptive"
 }  # fmt: skip
-POSITION = (
-    0.5  # with "rgb+xy" the longer side of the picture counts like half the range of a colour
-)
+# With "rgb+xy" the longer side of the picture counts like half the range of a colour.
+POSITION = 0.5
 PALETTE = np.array(
     [
         [230, 159, 0], [0, 114, 178], [0, 158, 115], [204, 121, 167],
@@ -129,7 +129,7 @@ def segment_image(
     features : {"rgb", "lab", "rgb+xy"}, default="rgb"
         What a pixel is: its colour, its colour as the eye sees distances (CIELAB), or colour and
         place, which gives smoother regions.
-    fit_pixels : int, default=2000
+    fit_pixels : int, default=1000
         Pixels to fit on; all are labelled.
     random_state : int, default=0
     n_jobs : int or None, default=None
