@@ -123,10 +123,11 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     size_penalty : float, default=10
         Weight of the squared mean score, ``"generalized"`` only. Up to 1, all rows in one cluster
         can be the best solution.
-    ridge : float, default=1e-3
+    ridge : float, default=0.1
         Added to the diagonal of a kernel with unit mean diagonal, ``"generalized"`` only: most
-        kernels are singular, and without it their scores could not be free. A ridge below 1e-8 is
-        raised to that, with a warning.
+        kernels are singular, and the relaxation needs their inverse. Labels hardly depend on it;
+        the smaller it is, the further are labellings from the bound. A ridge below 1e-8 is raised
+        to that, with a warning.
     balance : float, default=0.7
         Every cluster keeps at least ``balance * n / n_clusters`` rows. In the full form this is a
         constraint of the relaxation; in the generalized form it only bounds the cut.
@@ -214,7 +215,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         n_components=None,
         alpha=0.03,
         size_penalty=10.0,
-        ridge=1e-3,
+        ridge=0.1,
         balance=0.7,
         max_rows="auto",
         max_iter=100,

@@ -26,6 +26,7 @@ from scipy import linalg
 from .descent import CONVERGED, MAX_ITER, STALLED
 
 LANCZOS_STEPS = 30
+PATIENCE = 5
 SMALLEST_STEP = 1e-8
 
 
@@ -101,12 +102,16 @@ def solve_diagonal_sdp(
     """
     point = starting_point(A, prices)
     history: list[float] = []
+    gaps: list[float] = []
     reason, n_iter = None, 0
     while reason is None:
         lower, upper = values(A, prices, point)
         history.append(lower)
+        gaps.append(upper - lower)
         if upper - lower <= tol * abs(upper):
             reason = CONVERGED
+        elif _lost_to_rounding(gaps, upper):
+            reason = STALLED
         elif n_iter == max_iter:
             reason = MAX_ITER
         else:
@@ -117,6 +122,13 @@ def solve_diagonal_sdp(
             reason = STALLED if new is None else None
             point = point if new is None else new
     return Solution(point.gamma, point.Z, lower, upper, history, n_iter, reason)
+
+
+def _lost_to_rounding(gaps: list[float], upper: float) -> bool:
+    """Whether a small gap does not shrink any more."""
+    if len(gaps) <= PATIENCE or gaps[-1] > 1e-3 * abs(upper):
+        return False
+    return gaps[-1] > 0.5 * gaps[-1 - PATIENCE]
 
 
 def values(A: np.ndarray, prices: np.ndarray, point: Point) -> tuple[float, float]:
