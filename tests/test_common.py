@@ -62,7 +62,9 @@ every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 some = pytest.mark.parametrize("estimator", SHORT, ids=name)
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(
+    [*ESTIMATORS, SemidefiniteMarginClustering(relaxation="full", alpha=0.1, tol=1e-3)]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -476,7 +476,7 @@ def split_rows(
     weights = sample.weights[indices]
     everything = len(indices) == rows.shape[0]
     local, stored = leaf_rows(rows, indices, weights)
-    _check_known_sizes(known, weights, sizes.floor)
+    check_known_sizes(known, weights, sizes.floor)
     problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
     shrinkage, alpha = _strength(problem, settings)
     X = (sample.X if everything else sample.X[indices]) if settings.raw else None
@@ -517,7 +517,8 @@ def _in_root_features(state: State, rows: Rows, local: Rows) -> tuple[np.ndarray
     return coef, state.threshold_bias - float(coef @ centre)
 
 
-def _check_known_sizes(known, weights, floor) -> None:
+def check_known_sizes(known, weights, floor) -> None:
+    """Refuse known labels that leave one side of a split below its floor."""
     heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
     if heavier > 0 and heavier > weights.sum() - floor + 1e-9 * floor:
         raise ValueError(

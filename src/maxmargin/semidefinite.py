@@ -37,8 +37,8 @@ section IV-C, recursive splits                     ``alternating.recursive_split
 =================================================  ================================================
 
 (s is ``feature_scale_``.) The many-cluster program of Xu & Schuurmans (AAAI 2005) is left out: an
-interior point needs O(n^7) operations for it, 1e14 for 100 rows. More than two clusters are found by
-splitting recursively instead.
+interior point needs O(n^7) operations for it, 1e14 for 100 rows. More than two clusters are found
+by splitting recursively instead.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .alternating import (
     State,
-    _check_known_sizes,
+    check_known_sizes,
     leaf_rows,
     oriented_split,
     recursive_splits,
@@ -351,7 +351,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         def split(indices, known, sizes):
             weights = sample.weights[indices]
             local, stored = leaf_rows(rows, indices, weights)
-            _check_known_sizes(known, weights, sizes.floor)
+            check_known_sizes(known, weights, sizes.floor)
             relaxed = self._relax(stored, weights, known, sizes, watch)
             state = self._margin_model(relaxed, stored, weights, known, sizes)
             solved.append(relaxed)
@@ -371,7 +371,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         Z, shares = dense_rows(stored), weights / weights.sum()
         group, sign = movable_groups(known)
         if self.relaxation == "full":
-            return self._solve_full(Z @ Z.T, shares, known, group, sign, sizes, weights.sum())
+            relaxed = self._solve_full(Z @ Z.T, shares, known, group, sign, sizes, weights.sum())
+            watch(relaxed.lower)
+            return relaxed
         A = score_penalty(Z, shares, self.alpha, self.size_penalty, self._usable_ridge())
         masses = np.bincount(group, shares)
         # In units of the square root of its mass every group has the box [0, 1].
@@ -422,7 +424,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
 
     def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> State:
         """An SVM on the labels of the relaxation, and what it makes of the rows."""
-        signs = cut(relaxed.soft, 0.0, "squared", weights, known, sizes)[0]
+        # An eigenvector has no sign of its own; known labels give it one.
+        soft = relaxed.soft * (-1.0 if weights @ (known * relaxed.soft) < 0 else 1.0)
+        signs = cut(soft, 0.0, "squared", weights, known, sizes)[0]
         fit = fit_piecewise(
             factorise(stored, weights), signs, loss_kinks("hinge"), self.alpha, MARGIN_GAP
         )
@@ -521,16 +525,31 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def cut(g, bias: float, loss: str, weights, known, sizes: Sizes) -> tuple[np.ndarray, float]:
     """Signs of ``g + bias`` and the bias; the best cut within the sizes where those miss them."""
-    oriented = float(weights @ (known * g))
-    g = -g if oriented < 0 and loss == "squared" else g
     split = sign_split(g, bias, loss, weights=weights, known=known)
-    smaller = min(weights[split.signs < 0].sum(), weights[split.signs > 0].sum())
-    least = max(sizes.floor * max(sizes.below, sizes.above), float(weights.min()))
-    if smaller >= least - 1e-9 * weights.sum() and sizes.clusters == 2:
+    if meets_sizes(split.signs, weights, sizes):
         return split.signs, bias
     wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
     split = balanced_split(g, loss, sizes=wanted, weights=weights, known=known)
     return split.signs, split.threshold_bias
+
+
+def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
+    """Whether both sides have rows, and room for the clusters they shall hold.
+
+    Examples
+    --------
+    >>> signs, weights = np.array([1, 1, -1, -1, -1]), np.ones(5)
+    >>> meets_sizes(signs, weights, Sizes(floor=2)), meets_sizes(signs, weights, Sizes(floor=3))
+    (True, False)
+    """
+    sides = np.array([weights[signs < 0].sum(), weights[signs > 0].sum()]) * (1 + 1e-9)
+    if sides.min() <= 0 or sides.min() < sizes.side:
+        return False
+    if sizes.floor == 0:
+        return True
+    room = np.floor(sides / sizes.floor)
+    least = np.array([sizes.below, sizes.above])
+    return bool((room >= least).all() and room.sum() >= sizes.clusters)
 
 
 def dense_rows(rows: Rows) -> np.ndarray:
