@@ -453,6 +453,13 @@ def test_infeasible_balance_is_refused():
         SemidefiniteMarginClustering(balance=0.9).fit(X, partial_labels=known)
 
 
+def test_balance_that_equal_rows_forbid_is_said():
+    X = np.array([[0.0]] * 6 + [[1.0], [2.0]])
+    with pytest.warns(UserWarning, match="balance=1.0 cannot be met: equal rows or weights"):
+        model = SemidefiniteMarginClustering(balance=1.0).fit(X)
+    assert model.cluster_sizes_.tolist() == [6, 2]
+
+
 def test_singular_kernels_are_regularised_and_it_is_said():
     X = np.arange(12.0)[:, None]  # a kernel of rank one
     with pytest.warns(UserWarning, match="ridge=0 leaves the kernel singular.*1e-08 is used"):

@@ -527,14 +527,19 @@ def check_known_sizes(known, weights, floor) -> None:
         )
 
 
-def _warn_about(state: State, floor: float, settings: Settings) -> None:
-    if state.shortfall > 0:
+def warn_about_sizes(shortfall: float, floor: float, balance: float) -> None:
+    """Say so where no cut of the scores meets the size floor."""
+    if shortfall > 0:
         warnings.warn(
-            f"balance={settings.balance} cannot be met: equal rows or weights leave a cluster "
-            f"{state.shortfall:g} short of {floor:g}. The nearest sizes are kept.",
+            f"balance={balance} cannot be met: equal rows or weights leave a cluster "
+            f"{shortfall:g} short of {floor:g}. The nearest sizes are kept.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
+
+
+def _warn_about(state: State, floor: float, settings: Settings) -> None:
+    warn_about_sizes(state.shortfall, floor, settings.balance)
     if state.fit is not None and state.fit.gap > settings.gap:
         warnings.warn(
             f"The regression on the final labels reached a relative duality gap of "

@@ -61,8 +61,9 @@ from .alternating import (
     leaf_rows,
     oriented_split,
     recursive_splits,
+    warn_about_sizes,
 )
-from .engine.balance import Sizes, balanced_split, loss_kinks, row_losses, sign_split
+from .engine.balance import Sizes, Split, balanced_split, loss_kinks, row_losses, sign_split
 from .engine.descent import STALLED, Outcome
 from .engine.interior_point import solve_diagonal_sdp
 from .engine.regression import factorise, fit_piecewise
@@ -426,14 +427,16 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         """An SVM on the labels of the relaxation, and what it makes of the rows."""
         # An eigenvector has no sign of its own; known labels give it one.
         soft = relaxed.soft * (-1.0 if weights @ (known * relaxed.soft) < 0 else 1.0)
-        signs = cut(soft, 0.0, "squared", weights, known, sizes)[0]
+        signs = cut(soft, 0.0, "squared", weights, known, sizes).signs
         fit = fit_piecewise(
             factorise(stored, weights), signs, loss_kinks("hinge"), self.alpha, MARGIN_GAP
         )
         g = scores(stored, fit.coef[None, :])[:, 0]
-        signs, bias = cut(g, fit.bias, "hinge", weights, known, sizes)
-        value = self._own_objective(relaxed.matrix, signs, relaxed.shares)
-        return State(signs, fit.coef, fit.bias, bias, value)
+        split = cut(g, fit.bias, "hinge", weights, known, sizes)
+        if sizes.floor > 0:
+            warn_about_sizes(split.shortfall, sizes.floor, self.balance)
+        value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
+        return State(split.signs, fit.coef, fit.bias, split.threshold_bias, value)
 
 
 @dataclass(frozen=True)
@@ -523,14 +526,13 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return group, np.where(known < 0, -1.0, 1.0)
 
 
-def cut(g, bias: float, loss: str, weights, known, sizes: Sizes) -> tuple[np.ndarray, float]:
-    """Signs of ``g + bias`` and the bias; the best cut within the sizes where those miss them."""
+def cut(g, bias: float, loss: str, weights, known, sizes: Sizes) -> Split:
+    """Signs of ``g + bias``, or the best cut within the sizes where those miss them."""
     split = sign_split(g, bias, loss, weights=weights, known=known)
     if meets_sizes(split.signs, weights, sizes):
-        return split.signs, bias
+        return split
     wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
-    split = balanced_split(g, loss, sizes=wanted, weights=weights, known=known)
-    return split.signs, split.threshold_bias
+    return balanced_split(g, loss, sizes=wanted, weights=weights, known=known)
 
 
 def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
