@@ -47,6 +47,7 @@ import warnings
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -63,7 +64,7 @@ from .alternating import (
     recursive_splits,
     warn_about_sizes,
 )
-from .engine.balance import Sizes, Split, balanced_split, loss_kinks, row_losses, sign_split
+from .engine.balance import Sizes, loss_kinks, row_losses, signed_or_balanced_split
 from .engine.descent import STALLED, Outcome
 from .engine.interior_point import solve_diagonal_sdp
 from .engine.regression import factorise, fit_piecewise
@@ -425,14 +426,15 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
 
     def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> State:
         """An SVM on the labels of the relaxation, and what it makes of the rows."""
+        rows: dict[str, Any] = {"weights": weights, "known": known, "sizes": sizes}
         # An eigenvector has no sign of its own; known labels give it one.
         soft = relaxed.soft * (-1.0 if weights @ (known * relaxed.soft) < 0 else 1.0)
-        signs = cut(soft, 0.0, "squared", weights, known, sizes).signs
+        signs = signed_or_balanced_split(soft, 0.0, "squared", **rows).signs
         fit = fit_piecewise(
             factorise(stored, weights), signs, loss_kinks("hinge"), self.alpha, MARGIN_GAP
         )
         g = scores(stored, fit.coef[None, :])[:, 0]
-        split = cut(g, fit.bias, "hinge", weights, known, sizes)
+        split = signed_or_balanced_split(g, fit.bias, "hinge", **rows)
         if sizes.floor > 0:
             warn_about_sizes(split.shortfall, sizes.floor, self.balance)
         value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
@@ -524,34 +526,6 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     group = np.full(len(known), np.count_nonzero(free))
     group[free] = np.arange(np.count_nonzero(free))
     return group, np.where(known < 0, -1.0, 1.0)
-
-
-def cut(g, bias: float, loss: str, weights, known, sizes: Sizes) -> Split:
-    """Signs of ``g + bias``, or the best cut within the sizes where those miss them."""
-    split = sign_split(g, bias, loss, weights=weights, known=known)
-    if meets_sizes(split.signs, weights, sizes):
-        return split
-    wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
-    return balanced_split(g, loss, sizes=wanted, weights=weights, known=known)
-
-
-def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
-    """Whether both sides have rows, and room for the clusters they shall hold.
-
-    Examples
-    --------
-    >>> signs, weights = np.array([1, 1, -1, -1, -1]), np.ones(5)
-    >>> meets_sizes(signs, weights, Sizes(floor=2)), meets_sizes(signs, weights, Sizes(floor=3))
-    (True, False)
-    """
-    sides = np.array([weights[signs < 0].sum(), weights[signs > 0].sum()]) * (1 + 1e-9)
-    if sides.min() <= 0 or sides.min() < sizes.side:
-        return False
-    if sizes.floor == 0:
-        return True
-    room = np.floor(sides / sizes.floor)
-    least = np.array([sizes.below, sizes.above])
-    return bool((room >= least).all() and room.sum() >= sizes.clusters)
 
 
 def dense_rows(rows: Rows) -> np.ndarray:
