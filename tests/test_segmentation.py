@@ -100,6 +100,18 @@ def test_a_sample_is_fitted_and_all_pixels_are_labelled(flower):
     assert (again.reshape(found.labels.shape) == found.labels).all()
 
 
+def test_sampled_pixels_of_one_colour_weigh_together(flower):
+    found = segment_image(flower // 16 * 16, fit_pixels=300)
+    assert found.model.cluster_sizes_.sum() == 300 > len(found.model.labels_)
+
+
+def test_segments_of_kmeans_are_numbered_by_falling_size():
+    for seed in range(4):
+        found = kmeans_segments(noisy_square(), 3, random_state=seed)
+        assert (np.diff(found.shares) <= 0).all()
+        assert found.shares == pytest.approx([np.mean(found.labels == j) for j in range(3)])
+
+
 def test_threads_and_seeds(flower):
     both = [segment_image(flower, features="rgb+xy", n_jobs=jobs) for jobs in (1, 2)]
     assert both[0].labels.size > 16_384  # more than one block of rows

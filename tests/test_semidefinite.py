@@ -220,20 +220,37 @@ def literal_6(K, C, l):
     return semidefinite_program(unit(size, delta), inequalities, blocks)
 
 
-@pytest.mark.parametrize(("alpha", "balance"), [(0.2, 1.0), (0.05, 0.5)])
-def test_full_equals_the_papers_program(alpha, balance):
-    X = two_clouds(9)
+def lopsided(n=9):
+    """Two rows far from all others, so that a bound on sizes costs something."""
+    X = two_clouds(n, shift=0.0)
+    X[:2] += 4.0
+    return X
+
+
+@pytest.mark.parametrize("X", [two_clouds(9), lopsided()], ids=["even", "lopsided"])
+@pytest.mark.parametrize(("alpha", "balance"), [(0.2, 0.5), (0.03, 1.0)])
+def test_full_equals_the_papers_program(X, alpha, balance):
     n = len(X)
     model = SemidefiniteMarginClustering(
-        relaxation="full", alpha=alpha, balance=balance, gamma=0.3, tol=1e-7
+        relaxation="full", alpha=alpha, balance=balance, gamma=0.05, tol=1e-7
     ).fit(X)
     floor = max(1, int(balance * n / 2))
-    K = np.exp(-0.3 * pairwise_distances(X, metric="sqeuclidean"))
+    K = np.exp(-0.05 * pairwise_distances(X, metric="sqeuclidean"))
     H = np.eye(n) - 1.0 / n
     K = H @ K @ H * model.feature_scale_**2
     expected = literal_6(K, C=1.0 / (n * alpha), l=n - 2 * floor)
     assert model.lower_bound_ * 2.0 / alpha == pytest.approx(expected, rel=1e-4)
     assert model.lower_bound_ * 2.0 / alpha <= expected * (1 + 1e-7)
+
+
+def test_a_bound_on_sizes_raises_the_lower_bound():
+    bounds = [
+        SemidefiniteMarginClustering(relaxation="full", balance=balance, gamma=0.05)
+        .fit(lopsided())
+        .lower_bound_
+        for balance in (0.2, 1.0)
+    ]
+    assert bounds[1] > 1.05 * bounds[0]
 
 
 def relation_problem(n, alpha=0.05, bound=0.1, known=None, seed=0):
