@@ -27,6 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from maxmargin import (
     AlternatingMarginClustering,
     BisectingMarginClustering,
+    CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
     SemidefiniteMarginClustering,
     TimeLimit,
@@ -46,10 +47,11 @@ ESTIMATORS = [
     for make in (
         lambda kernel: BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel)),
         lambda kernel: LeastSquaresMarginClustering(kernel=kernel),
+        lambda kernel: CuttingPlaneMarginClustering(kernel=kernel),
         lambda kernel: SemidefiniteMarginClustering(kernel=kernel),
     )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-3:]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-4:]]
 
 
 def name(estimator):
@@ -82,6 +84,8 @@ def hurried(estimator, **params):
     inner = getattr(model, "estimator", model)
     if isinstance(inner, LeastSquaresMarginClustering):
         return model.set_params(n_init=2, max_exact=1500)
+    if isinstance(inner, CuttingPlaneMarginClustering):
+        return model.set_params(n_init=2, n_components=8)
     if isinstance(inner, SemidefiniteMarginClustering):
         return model.set_params(tol=1e-2)
     inner.set_params(alpha=0.01, init="random", n_init=1, n_components=8, solver_tol=0.05)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ._compat import TimeLimit
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
+    from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
     from .segmentation import segment_image
     from .selection import select_parameters
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlternatingMarginClustering",
     "BisectingMarginClustering",
+    "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
     "SemidefiniteMarginClustering",
     "TimeLimit",
@@ -31,6 +33,7 @@ __all__ = [
 _HOMES = {
     "AlternatingMarginClustering": ".alternating",
     "BisectingMarginClustering": ".bisecting",
+    "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",

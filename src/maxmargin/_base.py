@@ -37,6 +37,7 @@ from ._compat import (
 )
 from .engine.descent import CONVERGED, MAX_ITER
 from .engine.features import (
+    FLOAT32_ROWS,
     KERNELS,
     FeatureMap,
     check_magnitude,
@@ -45,8 +46,9 @@ from .engine.features import (
     fit_features,
     kernel_params,
 )
-from .engine.rows import Rows, scores
+from .engine.rows import BLOCK, Rows, over_blocks, scores, sweep
 from .engine.samples import Sample, count_distinct, make_sample
+from .kernels.decide import decide
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -99,12 +101,27 @@ def cluster_scores(split_scores: np.ndarray, paths: np.ndarray) -> np.ndarray:
     array([[-0.5,  0.5],
            [ 2. , -2. ]])
     """
+    if paths.shape[0] == paths.shape[1]:  # one score per cluster, not a tree
+        return split_scores
     out = np.zeros((split_scores.shape[0], paths.shape[0]))
     for cluster, path in enumerate(paths):
         used = np.flatnonzero(path)
         if used.size:
             out[:, cluster] = (split_scores[:, used] * path[used]).min(axis=1)
     return out
+
+
+def decisions(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Best cluster of every row, and its lead over the next best.
+
+    Examples
+    --------
+    >>> decisions(np.array([[0.5, 1.0], [2.0, -2.0]]))
+    (array([1, 0], dtype=int32), array([0.5, 4. ]))
+    """
+    labels, lead = np.empty(len(margins), np.int32), np.empty(len(margins))
+    decide(margins, labels, lead)
+    return labels, lead
 
 
 @contextmanager
@@ -133,11 +150,11 @@ class BaseMarginClustering(
     """Base of all margin clustering estimators; not for direct use.
 
     A method gives ``_fit_rows(rows, sample, fmap, rng, watch, warm) -> Model``, the clustering of
-    mapped rows, and ``_margin_losses(margins)``, the loss of rows with a given margin.
+    mapped rows, and ``_decision_losses(decision)``, the loss of rows with given scores.
     """
 
     _fit_rows: Callable[..., Model]
-    _margin_losses: Callable[[np.ndarray], np.ndarray]
+    _decision_losses: Callable[[np.ndarray], np.ndarray]
 
     @with_callbacks
     def fit(self, X, y=None, *, sample_weight=None, partial_labels=None):
@@ -203,6 +220,18 @@ class BaseMarginClustering(
     def _mergeable(self) -> bool:
         """Whether equal rows may be merged (not where the user gave something row by row)."""
         return True
+
+    def _given_labels(self, sample: Sample, warm) -> np.ndarray | None:
+        """Labels to start from, one per row of the sample: ``init`` or those of a warm start."""
+        if isinstance(self.init, str):
+            return None if warm is None else warm[sample.source]
+        labels = np.asarray(self.init)
+        if labels.shape != (sample.n_given,):
+            raise ValueError(
+                f"init must have one label for each of the {sample.n_given} rows of X, got an "
+                f"array of shape {labels.shape}."
+            )
+        return np.unique(labels, return_inverse=True)[1][sample.source]
 
     def _fit_features(self, sample: Sample, rng, n_jobs) -> tuple[FeatureMap, Rows]:
         params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
@@ -315,36 +344,54 @@ class BaseMarginClustering(
             model = replace(model, coef=coef, intercept=model.intercept - coef @ fmap.offset)
             fmap = replace(fmap, scale=1.0)
         self.feature_map_ = fmap
-        self.coef_, self.intercept_ = model.coef, model.intercept
-        split_scores = self._training_scores(X, rows, sample, n_jobs)
-        self._publish_labels(model, split_scores, weights, known, sample)
+        self.coef_, self.intercept_, self._paths = model.coef, model.intercept, model.paths
+        labels, lead = self._training_decisions(X, rows, sample, n_jobs)
+        self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
 
-    def _training_scores(self, X, rows: Rows, sample: Sample, n_jobs: int) -> np.ndarray:
-        """What the predict path gives for the rows of the fit.
+    def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
+        """What the predict path gives for the rows of the fit: labels, and their leads.
 
         Mapped training rows have the bits that mapping X again would give.
         """
         reusable = sample.is_whole and self.feature_map_.landmarks is not None
-        return self._split_scores(X, n_jobs, rows if reusable else None)
+        rows = rows if reusable else self.feature_map_.rows(X, n_jobs)
+        labels = np.empty(rows.shape[0], np.int32)
+        lead = np.empty(rows.shape[0], np.float64 if len(labels) <= FLOAT32_ROWS else np.float32)
+        levels = self._levels()
 
-    def _publish_labels(self, model, split_scores, weights, known, sample) -> None:
-        """Set what follows from the split scores of the predict path; clusters by falling size."""
+        def rule(tile_scores, where):
+            split_scores = tile_scores.astype(np.float64) + levels
+            decide(cluster_scores(split_scores, self._paths), labels[where], lead[where])
+            return None, 0.0
+
+        if self.coef_.shape[0]:
+            sweep(rows, self.coef_, rule)
+        else:
+            labels[:], lead[:] = 0, 0.0
+        return labels, lead
+
+    def _publish_labels(self, model, labels, lead, X, weights, known, sample, n_jobs) -> None:
+        """Set what follows from the decisions of the predict path; clusters by falling size."""
         self._n_features_out = self.n_clusters
-        margins = cluster_scores(split_scores, model.paths)
         self._paths = model.paths
         order = np.arange(len(model.paths))
         if known is None:
-            found = margins.argmax(axis=1)[sample.source]
+            found = labels if sample.is_whole else labels[sample.source]
             order = _falling_sizes(found, sample.weights, len(order))
         self._renumber(order)
-        margins = margins[:, order]
-        self.labels_ = margins.argmax(axis=1).astype(np.int32)
+        renamed = np.argsort(order).astype(np.int32)
+        self.labels_ = labels if known is None else labels.copy()
+        for start in range(0, len(labels), BLOCK):  # all at once would copy the labels twice
+            self.labels_[start : start + BLOCK] = renamed[labels[start : start + BLOCK]]
+        # Of clusters with equal scores, predict takes the first by its new number.
+        tied = np.flatnonzero(lead == 0.0)
+        if tied.size and self.n_clusters > 1:
+            margins = cluster_scores(self._split_scores(X[tied], n_jobs), self._paths)
+            self.labels_[tied] = margins.argmax(axis=1)
         if known is not None:
             self.labels_[known >= 0] = known[known >= 0]
-        counts = np.ones(len(margins)) if weights is None else weights
-        self.cluster_sizes_ = np.bincount(self.labels_, counts, minlength=self.n_clusters)
-        if weights is None:
-            self.cluster_sizes_ = self.cluster_sizes_.astype(np.int64)
+            lead = np.where((known >= 0) & (known != labels), -lead, lead)
+        self.cluster_sizes_ = _counted(self.labels_, weights, self.n_clusters)
         if (self.cluster_sizes_ == 0).any():
             warnings.warn(
                 f"{int((self.cluster_sizes_ == 0).sum())} of {self.n_clusters} clusters have no "
@@ -352,7 +399,7 @@ class BaseMarginClustering(
                 UserWarning,
                 stacklevel=4,
             )
-        self.exemplar_indices_ = _exemplars(margins, self.labels_)
+        self.exemplar_indices_ = _exemplars(lead, self.labels_, self.n_clusters)
         self.objective_ = float(model.objective)
         self.history_ = list(model.history)
         self.n_iter_ = model.n_iter
@@ -379,15 +426,20 @@ class BaseMarginClustering(
             self._paths = -self._paths
             self.coef_, self.intercept_ = -self.coef_, -self.intercept_
 
-    def _split_scores(self, X, n_jobs: int, rows: Rows | None = None) -> np.ndarray:
+    def _split_scores(self, X, n_jobs: int) -> np.ndarray:
         """Score of every row at every split, (n_samples, n_splits)."""
         fmap = self.feature_map_
         if self.coef_.shape[0] == 0:
             return np.zeros((X.shape[0], 0))
-        # (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
-        shift = self.coef_ @ fmap.offset if fmap.landmarks is None else 0.0
-        rows = fmap.rows(X, n_jobs) if rows is None else rows
-        return scores(rows, self.coef_) + (self.intercept_ + shift)
+        return scores(fmap.rows(X, n_jobs), self.coef_) + self._levels()
+
+    def _levels(self) -> np.ndarray:
+        """What is added to the scores of centred rows.
+
+        (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
+        """
+        fmap = self.feature_map_
+        return self.intercept_ + (self.coef_ @ fmap.offset if fmap.landmarks is None else 0.0)
 
     def decision_function(self, X) -> np.ndarray:
         """Score of every row for every cluster, (n_samples, n_clusters).
@@ -410,8 +462,7 @@ class BaseMarginClustering(
 
     def score(self, X, y=None) -> float:
         """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
-        margins = self.decision_function(X).max(axis=1)
-        return -float(self._margin_losses(margins).mean())
+        return -float(self._decision_losses(self.decision_function(X)).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""
@@ -434,26 +485,32 @@ class BaseMarginClustering(
 
 def _falling_sizes(labels: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
     """Cluster order: by falling weight, ties by the first row in the order of the contents."""
-    sizes = np.bincount(labels, weights, minlength=k)
-    first = np.full(k, len(labels))
-    seen, where = np.unique(labels, return_index=True)
-    first[seen] = where
-    return np.lexsort((first, -sizes))
+    sizes = _counted(labels, weights, k)
+    first = [int((labels == c).argmax()) if sizes[c] > 0 else len(labels) for c in range(k)]
+    return np.lexsort((np.array(first), -sizes))
 
 
-def _exemplars(margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _counted(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:
+    """Rows (or weight) of every cluster, block by block: bincount copies what it counts."""
+
+    def block(start, stop):
+        part = None if weights is None else weights[start:stop]
+        return np.bincount(labels[start:stop], part, minlength=k)
+
+    return sum(over_blocks(len(labels), block))
+
+
+def _exemplars(lead: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Most certain row of each cluster: the largest lead of its score over the next best."""
-    k = margins.shape[1]
-    own = margins[np.arange(len(labels)), labels]
-    others = margins.copy()
-    others[np.arange(len(labels)), labels] = -np.inf
-    lead = own - others.max(axis=1) if k > 1 else own
-    return np.array(
-        [
-            int(np.argmax(np.where(labels == c, lead, -np.inf))) if (labels == c).any() else -1
-            for c in range(k)
-        ]
-    )
+    found, best = np.full(k, -1), np.full(k, -np.inf)
+    for start in range(0, len(labels), BLOCK):
+        where = slice(start, start + BLOCK)
+        for cluster in range(k):
+            held = np.where(labels[where] == cluster, lead[where], -np.inf)
+            at = int(held.argmax())
+            if held[at] > best[cluster]:
+                found[cluster], best[cluster] = start + at, held[at]
+    return found
 
 
 def _available_memory() -> float:

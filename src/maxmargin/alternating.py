@@ -52,6 +52,7 @@ from .engine.balance import (
     row_losses,
     sign_split,
     size_floor,
+    warn_short,
 )
 from .engine.descent import Outcome, descend
 from .engine.features import centred_rows, evaluate_kernel
@@ -274,7 +275,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
     def _mergeable(self) -> bool:
         return isinstance(self.init, str)
 
-    def _margin_losses(self, margins):
+    def _decision_losses(self, decision):
+        margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), margins, self.loss, self.epsilon)
 
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
@@ -287,18 +289,6 @@ class AlternatingMarginClustering(BaseMarginClustering):
             return split_rows(rows, sample, indices, fixed, start, sizes, settings)
 
         return recursive_splits(rows, sample, self.n_clusters, self.balance, rng, split)
-
-    def _given_labels(self, sample, warm) -> np.ndarray | None:
-        """Labels to start from, one per row of the sample, or None."""
-        if isinstance(self.init, str):
-            return None if warm is None else warm[sample.source]
-        labels = np.asarray(self.init)
-        if labels.shape != (sample.n_given,):
-            raise ValueError(
-                f"init must have one label for each of the {sample.n_given} rows of X, got an "
-                f"array of shape {labels.shape}."
-            )
-        return np.unique(labels, return_inverse=True)[1][sample.source]
 
     def _settings(self, fmap, rng, watch) -> Settings:
         return Settings(
@@ -527,19 +517,9 @@ def check_known_sizes(known, weights, floor) -> None:
         )
 
 
-def warn_about_sizes(shortfall: float, floor: float, balance: float) -> None:
-    """Say so where no cut of the scores meets the size floor."""
-    if shortfall > 0:
-        warnings.warn(
-            f"balance={balance} cannot be met: equal rows or weights leave a cluster "
-            f"{shortfall:g} short of {floor:g}. The nearest sizes are kept.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
 def _warn_about(state: State, floor: float, settings: Settings) -> None:
-    warn_about_sizes(state.shortfall, floor, settings.balance)
+    if state.shortfall > 0:
+        warn_short(settings.balance, state.shortfall, floor)
     if state.fit is not None and state.fit.gap > settings.gap:
         warnings.warn(
             f"The regression on the final labels reached a relative duality gap of "

@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, cluster_scores
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, cluster_scores, decisions
 from ._compat import FitWatch, StrOptions
 from .alternating import AlternatingMarginClustering
 from .engine.balance import size_floor
@@ -116,8 +116,8 @@ class BisectingMarginClustering(BaseMarginClustering):
         """Peak memory in bytes that a fit needs beyond X itself: that of its first split."""
         return self._two_way().estimate_memory(n_samples, n_features) + n_samples * n_features * 8
 
-    def _margin_losses(self, margins):
-        return self._two_way()._margin_losses(margins)
+    def _decision_losses(self, decision):
+        return self._two_way()._decision_losses(decision)
 
     def _fit_validated(self, X, weights, known, warm, watch) -> None:
         outer, watch = watch, FitWatch(self) if watch is None else watch
@@ -138,8 +138,9 @@ class BisectingMarginClustering(BaseMarginClustering):
             stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
         )
         with threadpool_limits(1):
-            split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
-        self._publish_labels(model, split_scores, weights, known, sample)
+            n_jobs = effective_n_jobs(self.n_jobs)
+            found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
+            self._publish_labels(model, *found, X, weights, known, sample, n_jobs)
         self._warn_about_sizes(sample)
         if outer is None:
             watch.close()
@@ -208,7 +209,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             model._fit(part, sample.weights[indices], partial, watch)
         return model
 
-    def _split_scores(self, X, n_jobs: int, rows=None) -> np.ndarray:
+    def _split_scores(self, X, n_jobs: int) -> np.ndarray:
         scores = np.full((X.shape[0], len(self.splits_)), -1.0)
         for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
             if model is None:

@@ -41,7 +41,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, decisions
 from ._compat import Interval, StrOptions
 from .engine.balance import row_losses, size_floor
 from .engine.features import FeatureMap, kernel_basis, kernel_params, median_distance
@@ -225,7 +225,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def _mergeable(self) -> bool:
         return True
 
-    def _margin_losses(self, margins):
+    def _decision_losses(self, decision):
+        margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), 2.0 * margins - 1.0, "squared")
 
     # -- the fit ----------------------------------------------------------------------------------
@@ -420,21 +421,20 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
                 stacklevel=2,
             )
 
-    def _training_scores(self, X, rows, sample, n_jobs) -> np.ndarray:
-        """Scores from the caches, and from the predict path where they leave a doubt."""
+    def _training_decisions(self, X, rows, sample, n_jobs):
+        """Decisions from the caches, and from the predict path where they leave a doubt."""
         fitted = np.full(len(sample.weights), -1)
         fitted[self._fitted_rows] = np.arange(len(self._fitted_rows))
         place = np.where(sample.inverse >= 0, fitted[sample.inverse], -1)
         scores = self._fitted_scores[place]
         del self._fitted_scores, self._fitted_rows
-        lead = np.sort(scores, axis=1)
         doubt = place < 0
         if self.n_clusters > 1:
-            doubt |= lead[:, -1] - lead[:, -2] < 1e-3
+            doubt |= decisions(scores)[1] < 1e-3
         doubtful = np.flatnonzero(doubt)
         if len(doubtful):
             scores[doubtful] = self._split_scores(X[doubtful], n_jobs)
-        return scores
+        return decisions(scores)
 
 
 def paper_objective(K: np.ndarray, labels: np.ndarray, ridge: float, n_clusters: int) -> float:

@@ -62,9 +62,14 @@ from .alternating import (
     leaf_rows,
     oriented_split,
     recursive_splits,
-    warn_about_sizes,
 )
-from .engine.balance import Sizes, loss_kinks, row_losses, signed_or_balanced_split
+from .engine.balance import (
+    Sizes,
+    loss_kinks,
+    row_losses,
+    signed_or_balanced_split,
+    warn_short,
+)
 from .engine.descent import STALLED, Outcome
 from .engine.interior_point import solve_diagonal_sdp
 from .engine.regression import factorise, fit_piecewise
@@ -342,7 +347,8 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             )
         super()._check_counts(X, weights)
 
-    def _margin_losses(self, margins):
+    def _decision_losses(self, decision):
+        margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), margins, "hinge")
 
     # -- the fit ----------------------------------------------------------------------------------
@@ -435,8 +441,8 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         )
         g = scores(stored, fit.coef[None, :])[:, 0]
         split = signed_or_balanced_split(g, fit.bias, "hinge", **rows)
-        if sizes.floor > 0:
-            warn_about_sizes(split.shortfall, sizes.floor, self.balance)
+        if sizes.floor > 0 and split.shortfall > 0:
+            warn_short(self.balance, split.shortfall, sizes.floor)
         value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
         return State(split.signs, fit.coef, fit.bias, split.threshold_bias, value)
 

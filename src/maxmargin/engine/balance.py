@@ -11,6 +11,7 @@ split, so that the step never raises the objective.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,6 +89,16 @@ def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True
     if not whole or floor == 0:
         return floor
     return float(max(1, int(floor + 1e-9)))
+
+
+def warn_short(balance: float, missing: float, floor: float) -> None:
+    """Say that a cluster misses its least size."""
+    warnings.warn(
+        f"balance={balance} cannot be met: equal rows or weights leave a cluster {missing:g} short "
+        f"of {floor:g}. The nearest sizes are kept.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def loss_kinks(loss: str, epsilon: float = 0.0) -> np.ndarray:

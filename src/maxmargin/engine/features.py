@@ -214,7 +214,16 @@ def median_distance(X, rng, squared: bool = True) -> float:
 
 
 def fit_features(
-    X, weights, *, kernel, params, n_components, rng, n_jobs: int = 1
+    X,
+    weights,
+    *,
+    kernel,
+    params,
+    n_components,
+    rng,
+    n_jobs: int = 1,
+    center: bool = True,
+    widest: int | None = MAX_LINEAR_WIDTH,
 ) -> tuple[FeatureMap, Rows]:
     """Choose landmarks, centre and scale; return the map and the mapped training rows.
 
@@ -229,9 +238,13 @@ def fit_features(
         Largest number of features; None keeps all.
     rng : numpy Generator
     n_jobs : int
+    center : bool
+        Whether the features get mean zero.
+    widest : int or None
+        Linear kernels of more columns go through landmarks; None leaves all of them as they are.
     """
-    if _is_identity(X, kernel, n_components):
-        return _linear_features(X, weights, n_jobs)
+    if _is_identity(X, kernel, n_components, widest):
+        return _linear_features(X, weights, n_jobs, center)
     n = X.shape[0]
     dtype = np.dtype(X.dtype)
     if n > FLOAT32_ROWS:
@@ -246,7 +259,7 @@ def fit_features(
     projection = kernel_basis(among, kernel, dtype)
     fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
     Z = fmap.stored_rows(X, n_jobs).data
-    _, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights)
+    _, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights, center)
     Z -= centre.astype(Z.dtype)
     Z *= Z.dtype.type(scale)
     return replace(fmap, offset=centre, scale=scale), Rows(Z, n_jobs=n_jobs)
@@ -263,50 +276,53 @@ def feature_rank(n: int, d: int, kernel, n_components) -> int:
     return min(n, GREEDY_RANK if n <= GREEDY_ROWS else NYSTROEM_RANK)
 
 
-def _is_identity(X, kernel, n_components) -> bool:
+def _is_identity(X, kernel, n_components, widest) -> bool:
     if kernel != "linear":
         return False
     d = X.shape[1]
-    return d <= MAX_LINEAR_WIDTH and (n_components in ("auto", None) or int(n_components) >= d)
+    return (widest is None or d <= widest) and (
+        n_components in ("auto", None) or int(n_components) >= d
+    )
 
 
-def _linear_features(X, weights, n_jobs) -> tuple[FeatureMap, Rows]:
-    rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights)
+def _linear_features(X, weights, n_jobs, center) -> tuple[FeatureMap, Rows]:
+    rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights, center)
     fmap = FeatureMap("linear", {}, None, None, None, centre, scale, np.dtype(X.dtype))
     return fmap, rows
 
 
-def centred_rows(rows: Rows, weights) -> tuple[Rows, np.ndarray, float]:
-    """Centre rows and scale them to unit mean square, in two passes.
+def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.ndarray, float]:
+    """Centre rows (unless told not to) and scale them to unit mean square, in two passes.
 
     Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
     is 0.
     """
     total = weights.sum()
-    share = (weights / total)[:, None]
     raw = replace(rows, offset=None, scale=1.0)
-    gathered, _ = sweep(raw, None, lambda _, where: (share[where], 0.0))
-    centre = gathered[0]
+    centre = np.zeros(rows.shape[1])
+    if center:
+        gathered, _ = sweep(raw, None, lambda _, where: (weights[where, None] / total, 0.0))
+        centre = gathered[0]
     centred = replace(raw, offset=centre)
     if rows.is_sparse:
-        squares = share[:, 0] @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
+        squares = (weights / total) @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
         mean_square, rounding = float(squares - centre @ centre), 1e-13 * float(squares)
     else:
-        mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, share))))
+        mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, weights, total))))
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
     # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
     scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
 
-def _square_sum(rows: Rows, share):
+def _square_sum(rows: Rows, weights, total):
     def block(start, stop):
-        total = 0.0
+        mean = 0.0
         for i in range(start, stop, TILE):
             j = min(i + TILE, stop)
             tile = rows.tile(i, j).values.astype(np.float64, copy=False)
-            total += float(share[i:j, 0] @ np.einsum("ij,ij->i", tile, tile))
-        return total
+            mean += float((weights[i:j] / total) @ np.einsum("ij,ij->i", tile, tile))
+        return mean
 
     return block
 

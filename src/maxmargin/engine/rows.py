@@ -25,6 +25,9 @@ from ..kernels.sparse import csr_scores, csr_weighted_sum
 # depend on how the rows are blocked.
 TILE = 1024
 TILES_PER_BLOCK = 16
+BLOCK = TILE * TILES_PER_BLOCK
+# Centring in the products, x'w - o'w, loses the digits by which the offset exceeds the rows' size.
+FAR = {np.dtype(np.float32): 10.0, np.dtype(np.float64): 1e4}
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,14 @@ class Rows:
     def is_sparse(self) -> bool:
         """Whether the products run over CSR rows."""
         return self.features is None and sparse.issparse(self.data)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the rows are a dense array that may be centred in the products."""
+        if self.features is not None or sparse.issparse(self.data):
+            return False
+        far = 0.0 if self.offset is None else float(np.linalg.norm(self.offset) * self.scale)
+        return self.data.dtype in FAR and far <= FAR[self.data.dtype]
 
     def tile(self, start: int, stop: int) -> Any:
         """Rows ``start:stop`` of Z as a DenseTile or CsrTile, read once for all products."""
@@ -158,8 +169,7 @@ def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> list:
     >>> over_blocks(20_000, lambda start, stop: stop - start)
     [16384, 3616]
     """
-    size = TILE * TILES_PER_BLOCK
-    bounds = [(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
+    bounds = [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
     if n_jobs == 1 or len(bounds) == 1:
         return [work(*b) for b in bounds]
     with ThreadPoolExecutor(n_jobs) as pool:
@@ -208,6 +218,27 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
     parts = over_blocks(rows.shape[0], block, rows.n_jobs)
     total = None if parts[0][0] is None else sum(p[0] for p in parts)
     return total, sum(p[1] for p in parts)
+
+
+def sweep_plain(rows: Rows, weights: np.ndarray, work: Callable):
+    """One pass over plain rows (``rows.is_plain``) by a compiled function for whole blocks.
+
+    ``work(data, columns, shift, where) -> (gathered, code_sums, sums)`` works on raw rows: their
+    scores are ``data @ columns + shift``, and ``gathered`` is the sum of codes times raw rows,
+    ``code_sums`` that of the codes. Returns what :func:`sweep` does.
+    """
+    wide = weights.T * rows.scale
+    offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+    columns = np.ascontiguousarray(wide, rows.dtype)
+    shift = (-(offset @ wide)).astype(rows.dtype)
+
+    def block(start, stop):
+        data = np.ascontiguousarray(rows.data[start:stop])
+        return work(np.asarray(data), columns, shift, slice(start, stop))
+
+    parts = over_blocks(rows.shape[0], block, rows.n_jobs)
+    gathered, code_sums, sums = (sum(p[j] for p in parts) for j in range(3))
+    return (gathered - np.outer(code_sums, offset)) * rows.scale, sums
 
 
 def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:

@@ -49,6 +49,8 @@ class Sample:
     @property
     def is_whole(self) -> bool:
         """Whether these are the user's rows as they came."""
+        if self.source is self.inverse:
+            return True
         return len(self.source) == self.n_given and bool((np.diff(self.source) == 1).all())
 
 
@@ -78,15 +80,18 @@ def row_fingerprints(X) -> np.ndarray:
 def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: bool) -> Sample:
     """Drop rows of weight zero; merge and sort equal rows where there are few enough."""
     n = X.shape[0]
+    whole = weights is None or bool((weights == np.round(weights)).all())
     weights = np.ones(n) if weights is None else weights
-    known = np.full(n, -1) if known is None else known
-    whole = bool((weights == np.round(weights)).all())
-    source = np.arange(n)
+    known = np.broadcast_to(-1, n) if known is None else known  # no memory for what is not known
+    source = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     if (weights == 0).any():
         source = np.flatnonzero(weights)
         X, weights, known = X[source], weights[source], known[source]
+    few = merge and X.shape[0] <= MERGE_ROWS
+    if not few and len(source) == n:
+        return Sample(X, weights, known, whole, source, source)
     inverse = np.full(n, -1)
-    if not merge or X.shape[0] > MERGE_ROWS:
+    if not few:
         inverse[source] = np.arange(len(source))
         return Sample(X, weights, known, whole, source, inverse)
     marks = row_fingerprints(X)
