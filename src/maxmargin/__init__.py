@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .bisecting import BisectingMarginClustering
     from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
+    from .multiple_kernel import MultipleKernelMarginClustering
     from .segmentation import segment_image
     from .selection import select_parameters
     from .semidefinite import SemidefiniteMarginClustering
@@ -22,6 +23,7 @@ __all__ = [
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
+    "MultipleKernelMarginClustering",
     "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
@@ -35,6 +37,7 @@ _HOMES = {
     "BisectingMarginClustering": ".bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
+    "MultipleKernelMarginClustering": ".multiple_kernel",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
     "segment_image": ".segmentation",

@@ -30,6 +30,9 @@ METHODS = {
     "least-squares": Method(
         "maxmargin:LeastSquaresMarginClustering", (*SHARED, "ridge", "search", "max_exact", "pca")
     ),
+    "cutting-plane": Method(
+        "maxmargin:CuttingPlaneMarginClustering", (*SHARED, "alpha", "score_balance", "nesting")
+    ),
     "semidefinite": Method(
         "maxmargin:SemidefiniteMarginClustering",
         (
@@ -67,7 +70,7 @@ positive.__name__ = "whole number above 0"
 OPTIONS: dict[str, dict[str, Any]] = {
     "kernel": {
         "choices": ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"],
-        "help": "how rows are compared (default: rbf)",
+        "help": "how rows are compared (default: rbf; linear for cutting-plane)",
     },
     "gamma": {
         "type": _number_or("median"),
@@ -100,6 +103,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "alpha": {
         "type": _number_or("auto"),
         "help": "strength of the regulariser: a number or auto (default)",
+    },
+    "score_balance": {
+        "type": float,
+        "help": "largest difference of two clusters' mean scores (cutting-plane)",
+    },
+    "nesting": {
+        "choices": ["merged", "paper"],
+        "help": "order of cuts and labels of cutting-plane (default: merged)",
     },
     "balance": {
         "type": float,

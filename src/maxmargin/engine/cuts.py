@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.cuts import cut_rule, dense_cut_pass, moved_rule
+from ..kernels.cuts import csr_cut_pass, cut_rule, dense_cut_pass, moved_rule
 from .qp import QpSolution, ScoreBalance, solve_qp
-from .rows import TILE, Rows, sweep, sweep_plain
+from .rows import TILE, Rows, sweep, sweep_stored
 
 IDLE = 10  # solutions without use after which a cut is dropped
 
@@ -38,7 +38,7 @@ class CutPool:
     ----------
     width : int
         Length of the cuts' vectors.
-    blocks : sequence of slices, optional
+    blocks : sequence of slices or index arrays, optional
         Columns whose products are kept apart, such as those of one kernel; all by default.
 
     Examples
@@ -49,12 +49,13 @@ class CutPool:
     (0.125, array([0.5, 0. ]))
     """
 
-    def __init__(self, width: int, blocks: tuple[slice, ...] | None = None):
-        self.blocks = (slice(0, width),) if blocks is None else tuple(blocks)
+    def __init__(self, width: int, blocks: tuple | None = None):
+        self.blocks: tuple = (slice(0, width),) if blocks is None else tuple(blocks)
         self.vectors = np.empty((0, width))
         self.gains = np.empty(0)
         self.grams = np.empty((len(self.blocks), 0, 0))
         self.multipliers = np.empty(0)
+        self.block_weights = np.ones(len(self.blocks))
         self.idle = np.empty(0, np.int64)
 
     def __len__(self) -> int:
@@ -79,19 +80,17 @@ class CutPool:
         self.gains = self.gains + gains
         self.grams = np.stack([self.vectors[:, b] @ self.vectors[:, b].T for b in self.blocks])
 
-    def solve(
-        self,
-        alpha: float,
-        balance: ScoreBalance | None = None,
-        block_weights: np.ndarray | None = None,
-    ) -> QpSolution:
+    def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
         """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
-        weights = np.ones(len(self.blocks)) if block_weights is None else block_weights
-        gram = np.tensordot(weights, self.grams, 1) / alpha
+        gram = np.tensordot(self.block_weights, self.grams, 1) / alpha
         solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
-        self.multipliers = solution.multipliers
-        self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
+        self.keep(solution.multipliers)
         return solution
+
+    def keep(self, multipliers: np.ndarray) -> None:
+        """Take over the multipliers of a solution; count for how long each cut was of no use."""
+        self.multipliers = multipliers
+        self.idle = np.where(multipliers > 0, 0, self.idle + 1)
 
     def coef(self, alpha: float) -> np.ndarray:
         """The best W for these cuts (without score balance)."""
@@ -144,6 +143,8 @@ class LabelledCuts:
     known : ndarray of shape (n,)
         Known cluster of each row, -1 where unknown.
     n_clusters : int
+    blocks : tuple of slices, optional
+        Features whose products are kept apart, such as those of one kernel.
 
     Attributes
     ----------
@@ -158,17 +159,40 @@ class LabelledCuts:
         Passes over the rows so far.
     """
 
-    def __init__(self, rows: Rows, weights: np.ndarray, known: np.ndarray, n_clusters: int):
-        self.rows, self.weights, self.k = rows, weights, n_clusters
+    def __init__(
+        self,
+        rows: Rows,
+        weights: np.ndarray,
+        known: np.ndarray,
+        n_clusters: int,
+        blocks: tuple[slice, ...] | None = None,
+    ):
+        self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
         self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
-        self.known = known.astype(self.dtype)
+        self.known = known.astype(self.dtype, copy=False)
         self.labels = np.zeros(rows.shape[0], self.dtype)
-        self.pool = CutPool(n_clusters * rows.shape[1])
+        self.pool = CutPool(n_clusters * rows.shape[1], self._pool_blocks())
         self.codes: list[np.ndarray] = []
         self.origins: list = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
+
+    def _pool_blocks(self):
+        """Columns of the flattened (k, r) vectors that belong to each block of features."""
+        if self.blocks is None:
+            return None
+        places = np.arange(self.k * self.rows.shape[1]).reshape(self.k, -1)
+        return tuple(places[:, block].ravel() for block in self.blocks)
+
+    def fresh(self) -> LabelledCuts:
+        """The same rows without cuts."""
+        return LabelledCuts(self.rows, self.weights, self.known, self.k, self.blocks)
+
+    def taken(self, few: np.ndarray) -> LabelledCuts:
+        """Some of the rows, in memory, without cuts."""
+        chosen = self.rows.take(few), self.weights[few], self.known[few]
+        return LabelledCuts(*chosen, self.k, self.blocks)
 
     def look(
         self,
@@ -189,14 +213,22 @@ class LabelledCuts:
             cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
             return matrix, sums
 
-        def work(data, columns, shift, where):
-            gathered, sums = np.zeros((k, data.shape[1])), np.zeros(2 + 2 * k)
-            given = self.weights[where], fixed[where], *levels, labels[where], codes[where]
-            dense_cut_pass(data, columns, shift, *given, TILE, gathered, sums)
+        def work(columns, shift, where):
+            X, width, sums = self.rows.data, self.rows.shape[1], np.zeros(2 + 2 * k)
+            given = self.weights[where], fixed[where], *levels
+            found = labels[where], codes[where]
+            if self.rows.is_sparse:
+                matrix, flat = (X.data, X.indices, X.indptr), np.zeros(width * k, X.dtype)
+                csr_cut_pass(matrix, where.start, columns.ravel(), shift, given, *found, flat, sums)
+                gathered = flat.reshape(width, k).T.astype(np.float64)
+            else:
+                gathered = np.zeros((k, width))
+                stored = np.ascontiguousarray(X[where])
+                dense_cut_pass(stored, columns, shift, given, *found, TILE, gathered, sums)
             return gathered, sums[2 + k :], sums
 
-        if self.rows.is_plain:
-            vector, sums = sweep_plain(self.rows, coef, work)
+        if self.rows.is_near:
+            vector, sums = sweep_stored(self.rows, coef, work)
         else:
             vector, sums = sweep(self.rows, coef, rule)
         self.n_passes += 1

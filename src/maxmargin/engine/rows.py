@@ -79,12 +79,12 @@ class Rows:
         return self.features is None and sparse.issparse(self.data)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the rows are a dense array that may be centred in the products."""
-        if self.features is not None or sparse.issparse(self.data):
+    def is_near(self) -> bool:
+        """Whether the stored rows may be centred in the products: always so for CSR rows."""
+        if self.features is not None:
             return False
         far = 0.0 if self.offset is None else float(np.linalg.norm(self.offset) * self.scale)
-        return self.data.dtype in FAR and far <= FAR[self.data.dtype]
+        return self.is_sparse or far <= FAR[self.data.dtype]
 
     def tile(self, start: int, stop: int) -> Any:
         """Rows ``start:stop`` of Z as a DenseTile or CsrTile, read once for all products."""
@@ -134,6 +134,14 @@ class CsrTile:
     rows: Rows
     start: int
     stop: int
+
+    @property
+    def values(self) -> np.ndarray:
+        """The rows of Z made dense after all: for few columns."""
+        rows = self.rows
+        dense = rows.data[self.start : self.stop].toarray()
+        offset = 0.0 if rows.offset is None else rows.offset
+        return ((dense - offset) * rows.scale).astype(rows.dtype, copy=False)
 
     def scores(self, columns: np.ndarray) -> np.ndarray:
         """``Z @ columns`` for columns of shape (r, m)."""
@@ -220,12 +228,12 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
     return total, sum(p[1] for p in parts)
 
 
-def sweep_plain(rows: Rows, weights: np.ndarray, work: Callable):
-    """One pass over plain rows (``rows.is_plain``) by a compiled function for whole blocks.
+def sweep_stored(rows: Rows, weights: np.ndarray, work: Callable):
+    """One pass over rows that may be centred in the products, by compiled functions for blocks.
 
-    ``work(data, columns, shift, where) -> (gathered, code_sums, sums)`` works on raw rows: their
-    scores are ``data @ columns + shift``, and ``gathered`` is the sum of codes times raw rows,
-    ``code_sums`` that of the codes. Returns what :func:`sweep` does.
+    ``work(columns, shift, where) -> (gathered, code_sums, sums)`` works on ``rows.data`` as it is:
+    scores are ``data @ columns + shift``, ``gathered`` is the sum of codes times stored rows,
+    (c, r), and ``code_sums`` that of the codes. Returns what :func:`sweep` does.
     """
     wide = weights.T * rows.scale
     offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
@@ -233,8 +241,7 @@ def sweep_plain(rows: Rows, weights: np.ndarray, work: Callable):
     shift = (-(offset @ wide)).astype(rows.dtype)
 
     def block(start, stop):
-        data = np.ascontiguousarray(rows.data[start:stop])
-        return work(np.asarray(data), columns, shift, slice(start, stop))
+        return work(columns, shift, slice(start, stop))
 
     parts = over_blocks(rows.shape[0], block, rows.n_jobs)
     gathered, code_sums, sums = (sum(p[j] for p in parts) for j in range(3))

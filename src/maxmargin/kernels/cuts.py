@@ -6,6 +6,43 @@ The code of a row in a cut is 0 where the row says nothing, and 1 + the rival cl
 import numpy as np
 from numba import njit
 
+from .sparse import U, csr_row_scores
+
+
+@njit(cache=True, nogil=True)
+def _row_rule(row, weight, fixed, intercept, prices, sums):
+    """Label of a row with given scores and its rival, -1 where the row says nothing.
+
+    ``sums`` collects the loss, the weight of coded rows, of every cluster, and of the codes.
+    """
+    k = len(row)
+    for p in range(k):
+        row[p] += intercept[p]
+    own = fixed
+    if own < 0:
+        own, best = 0, row[0] + prices[0]
+        for p in range(1, k):
+            value = row[p] + prices[p]
+            larger = value > best
+            own = p if larger else own
+            best = value if larger else best
+    mine = row[own]
+    row[own] = -np.inf
+    rival, top = 0, row[0]
+    for p in range(1, k):
+        larger = row[p] > top
+        rival = p if larger else rival
+        top = row[p] if larger else top
+    loss = 1.0 + (top - mine)
+    sums[2 + own] += weight
+    if loss <= 0.0:
+        return own, -1
+    sums[0] += weight * loss
+    sums[1] += weight
+    sums[2 + k + own] += weight
+    sums[2 + k + rival] -= weight
+    return own, rival
+
 
 @njit(cache=True, nogil=True)
 def cut_rule(scores, weights, fixed, intercept, prices, labels, codes, matrix, sums):
@@ -18,50 +55,47 @@ def cut_rule(scores, weights, fixed, intercept, prices, labels, codes, matrix, s
     """
     n, k = scores.shape
     for i in range(n):
-        row = scores[i]
         for p in range(k):
-            row[p] += intercept[p]
             matrix[i, p] = 0.0
-        own = fixed[i]
-        if own < 0:
-            own, best = 0, row[0] + prices[0]
-            for p in range(1, k):
-                value = row[p] + prices[p]
-                larger = value > best
-                own = p if larger else own
-                best = value if larger else best
-        mine = row[own]
-        row[own] = -np.inf
-        rival, top = 0, row[0]
-        for p in range(1, k):
-            larger = row[p] > top
-            rival = p if larger else rival
-            top = row[p] if larger else top
-        loss = 1.0 + (top - mine)
-        weight = weights[i]
-        labels[i] = own
-        sums[2 + own] += weight
-        if loss > 0.0:
-            codes[i] = rival + 1
-            matrix[i, own] = weight
-            matrix[i, rival] = -weight
-            sums[0] += weight * loss
-            sums[1] += weight
-            sums[2 + k + own] += weight
-            sums[2 + k + rival] -= weight
-        else:
-            codes[i] = 0
+        own, rival = _row_rule(scores[i], weights[i], fixed[i], intercept, prices, sums)
+        labels[i], codes[i] = own, rival + 1
+        if rival >= 0:
+            matrix[i, own] = weights[i]
+            matrix[i, rival] = -weights[i]
 
 
 @njit(cache=True, nogil=True)
-def dense_cut_pass(
-    data, columns, shift, weights, fixed, intercept, prices, labels, codes, tile, gathered, sums
-):
+def csr_cut_pass(matrix, start, flat, shift, rule, labels, codes, gathered, sums):
+    """:func:`cut_rule` over CSR rows from ``start`` on, with both products: one call.
+
+    ``matrix`` is (data, indices, indptr) and ``rule`` is (weights, fixed, intercept, prices); a
+    coded row is added to two places of every column of ``gathered``, (r k) in a row.
+    """
+    data, indices, indptr = matrix
+    weights, fixed, intercept, prices = rule
+    k = len(shift)
+    row = np.empty(k, data.dtype)
+    for j in range(len(labels)):
+        begin, end = indptr[start + j], indptr[start + j + 1]
+        csr_row_scores(data, indices, begin, end, flat, shift, row)
+        own, rival = _row_rule(row, weights[j], fixed[j], intercept, prices, sums)
+        labels[j], codes[j] = own, rival + 1
+        if rival >= 0:
+            here, there, weight = U(own), U(rival), weights[j]
+            for t in range(U(begin), U(end)):
+                part, at = weight * data[t], U(indices[t]) * U(k)
+                gathered[at + here] += part
+                gathered[at + there] -= part
+
+
+@njit(cache=True, nogil=True)
+def dense_cut_pass(data, columns, shift, rule, labels, codes, tile, gathered, sums):
     """:func:`cut_rule` over a block of dense rows in tiles, with both products: one call.
 
-    ``gathered`` (k, r) receives the sum over tiles of ``matrix' data``; ``shift`` is added to the
-    scores (that of the rows' centre).
+    ``rule`` is (weights, fixed, intercept, prices); ``gathered`` (k, r) receives the sum over tiles
+    of ``matrix' data``; ``shift`` is added to the scores (that of the rows' centre).
     """
+    weights, fixed, intercept, prices = rule
     n, k = data.shape[0], columns.shape[1]
     scores = np.empty((tile, k), data.dtype)
     matrix = np.empty((tile, k), data.dtype)
@@ -73,9 +107,11 @@ def dense_cut_pass(
         for i in range(size):
             for p in range(k):
                 scores[i, p] += shift[p]
+        given = weights[start:stop], fixed[start:stop]
+        found = labels[start:stop], codes[start:stop]
         cut_rule(
-            scores[:size], weights[start:stop], fixed[start:stop], intercept, prices,
-            labels[start:stop], codes[start:stop], matrix[:size], sums,
+            scores[:size], given[0], given[1], intercept, prices, found[0], found[1],
+            matrix[:size], sums,
         )  # fmt: skip
         np.dot(matrix[:size].T, data[start:stop], part)
         for p in range(k):

@@ -1,0 +1,367 @@
+"""Cutting planes against the paper's formulas, generic solvers and all labellings of a few rows."""
+
+from itertools import product
+
+import clarabel
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import linprog
+from sklearn.datasets import load_digits, make_blobs
+
+from maxmargin import CuttingPlaneMarginClustering
+from maxmargin.cutting_plane import default_alpha
+from maxmargin.engine.cuts import CutPool, LabelledCuts
+from maxmargin.engine.prices import floor_prices
+from maxmargin.engine.rows import Rows
+from maxmargin.metrics import clustering_error
+
+from ._solvers import solve_with_clarabel
+
+
+def margin_objective(Z, labels, W, alpha, weights=None, intercept=0.0):
+    """Problem (2) for given labels, written out."""
+    S = Z @ W.T + intercept
+    own = S[np.arange(len(Z)), labels]
+    S[np.arange(len(Z)), labels] = -np.inf
+    losses = np.maximum(0.0, 1.0 + S.max(axis=1) - own)
+    return 0.5 * alpha * (W**2).sum() + np.average(losses, weights=weights)
+
+
+def best_margin_objective(Z, labels, k, alpha):
+    """The Crammer-Singer problem (1) with one slack per row, by clarabel."""
+    n, r = Z.shape
+    size = k * r + n
+    P = np.zeros((size, size))
+    P[: k * r, : k * r] = alpha * np.eye(k * r)
+    cost = np.concatenate([np.zeros(k * r), np.full(n, 1.0 / n)])
+    rows, right = [], []
+    for i, own in enumerate(labels):
+        for p in range(k):
+            row = np.zeros(size)
+            if p != own:
+                row[own * r : (own + 1) * r] = -Z[i]
+                row[p * r : (p + 1) * r] = Z[i]
+            row[k * r + i] = -1.0
+            rows.append(row)
+            right.append(-1.0 if p != own else 0.0)
+    cones = [clarabel.NonnegativeConeT(len(rows))]
+    x, value = solve_with_clarabel(P, cost, np.array(rows), np.array(right), cones)
+    return x[: k * r].reshape(k, r), value
+
+
+def features(model, X):
+    """Rows as the model's linear part sees them: centred, unit mean square; and its W there."""
+    centre, scale = model.feature_map_.offset, model.feature_scale_
+    return (X - centre) * scale, model.coef_ / scale
+
+
+def clouds(n=60, k=3, seed=0, d=4):
+    return make_blobs(n, d, centers=k, cluster_std=3.0, random_state=seed)[0]
+
+
+# -- the pieces ----------------------------------------------------------------------------------
+
+
+def test_one_slack_holds_all_constraints():
+    """Theorem 2: the largest of all (k + 1)^n constraints is the mean hinge loss."""
+    rng = np.random.default_rng(0)
+    n, k = 5, 3
+    Z, W = rng.normal(size=(n, 2)), rng.normal(size=(k, 2))
+    S = Z @ W.T
+    labels = S.argmax(axis=1)
+    worst = -np.inf
+    for codes in product(range(k + 1), repeat=n):  # 0 for the zero vector, p + 1 for e_p
+        total = 0.0
+        for i, c in enumerate(codes):
+            if c:
+                z = float(labels[i] == c - 1)
+                total += 1.0 - (S[i, labels[i]] + z - S[i, c - 1])
+        worst = max(worst, total / n)
+    assert worst == pytest.approx(margin_objective(Z, labels, W, 0.0))
+    cuts = LabelledCuts(Rows(Z), np.ones(n), np.full(n, -1), k)
+    look = cuts.look(W, np.zeros(k), np.zeros(k))
+    assert look.loss == pytest.approx(worst)
+    assert look.gain - (look.vector * W).sum() == pytest.approx(worst)
+    assert (look.labels == labels).all()
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "far"])
+def test_cuts_follow_their_formula_under_any_labels(kind):
+    rng = np.random.default_rng(1)
+    n, k = 3000, 3  # several tiles
+    X = rng.normal(size=(n, 5)) + (1e6 if kind == "far" else 0.3)
+    offset, scale = X.mean(axis=0), 0.7
+    Z = (X - offset) * scale
+    data = sparse.csr_matrix(X) if kind == "csr" else X
+    rows, weights = Rows(data, offset, scale), rng.random(n)
+    assert rows.is_near == (kind != "far")
+    cuts = LabelledCuts(rows, weights, np.full(n, -1), k)
+    for _ in range(4):
+        W = rng.normal(size=(k, 5))
+        look = cuts.look(W, np.zeros(k), rng.normal(size=k))
+        cuts.adopt(look)
+        cuts.add(look, (W, np.zeros(k)))
+    v = weights / weights.sum()
+    for j, codes in enumerate(cuts.codes):
+        A, coded = np.zeros((k, 5)), codes > 0
+        for p in range(k):
+            A[p] = (v * (coded & (cuts.labels == p))) @ Z - (v * (codes == p + 1)) @ Z
+        assert cuts.pool.vectors[j].reshape(k, 5) == pytest.approx(A, abs=1e-9)
+        assert cuts.pool.gains[j] == pytest.approx(v[coded & (codes - 1 != cuts.labels)].sum())
+        shares = [
+            (v * (coded & (cuts.labels == p))).sum() - v[codes == p + 1].sum() for p in range(k)
+        ]
+        assert cuts.shares[j] == pytest.approx(shares, abs=1e-12)
+    gram = cuts.pool.vectors @ cuts.pool.vectors.T
+    assert cuts.pool.grams[0] == pytest.approx(gram, abs=1e-9)
+    bound = cuts.pool.solve(0.1).value
+    for _ in range(50):
+        W = rng.normal(size=(k, 5)) * rng.random()
+        assert bound <= margin_objective(Z, cuts.labels, W, 0.1, weights) + 1e-9
+
+
+def test_the_compiled_passes_equal_the_rule_on_tiles():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(5000, 7)) + 0.2
+    W, b, prices = rng.normal(size=(4, 7)), rng.normal(size=4), rng.random(4)
+    looks = []
+    offset = X.mean(axis=0)
+    for rows in (
+        Rows(X, offset, 0.5),
+        Rows(sparse.csr_matrix(X), offset, 0.5),
+        Rows(X + 1e6, offset + 1e6, 0.5),  # too far to be centred in the products
+    ):
+        cuts = LabelledCuts(rows, np.ones(5000), np.where(np.arange(5000) % 7, -1, 2), 4)
+        looks.append(cuts.look(W, b, prices))
+    for other in looks[1:]:
+        for name in ("loss", "sizes", "vector", "gain", "shares"):
+            assert getattr(other, name) == pytest.approx(getattr(looks[0], name), abs=1e-8)
+        assert (other.labels == looks[0].labels).all() and (other.codes == looks[0].codes).all()
+    assert (looks[0].labels[::7] == 2).all()
+
+
+def test_idle_cuts_go_and_the_bound_stays():
+    rng = np.random.default_rng(3)
+    pool = CutPool(3)
+    for _ in range(30):
+        pool.add(rng.normal(size=3), rng.random())
+    for _ in range(3):
+        before = pool.solve(0.2).value
+    kept = pool.prune(idle=3)
+    assert 0 < kept.sum() < 30 and len(pool) == kept.sum()
+    assert pool.solve(0.2).value == pytest.approx(before, abs=1e-12)
+    pool.add(np.zeros(3), 9.0)  # still takes cuts: a loss of 9 at least, whatever W is
+    assert pool.solve(0.2).value == pytest.approx(9.0)
+
+
+def test_blocks_of_columns_are_weighted_apart():
+    rng = np.random.default_rng(4)
+    A, gains, weights = rng.normal(size=(6, 5)), rng.random(6), np.array([0.5, 2.0])
+    pool, scaled = CutPool(5, (slice(0, 2), slice(2, 5))), CutPool(5)
+    for a, g in zip(A, gains):
+        pool.add(a, g)
+        scaled.add(a * np.sqrt(np.repeat(weights, [2, 3])), g)
+    pool.block_weights = weights
+    assert pool.solve(0.3).value == pytest.approx(scaled.solve(0.3).value)
+
+
+def best_assignment(S, weights, floor):
+    """Largest sum of scores with whole rows split at will: the linear program of the prices."""
+    n, k = S.shape
+    equal = np.kron(np.eye(n), np.ones((1, k)))
+    sizes = np.tile(np.eye(k), n) * np.repeat(weights, k)
+    cost = -(S * weights[:, None]).ravel()
+    found = linprog(cost, A_ub=-sizes, b_ub=np.full(k, -floor), A_eq=equal, b_eq=np.ones(n))
+    return -found.fun
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_prices_meet_the_floor_near_the_best_assignment(k):
+    rng = np.random.default_rng(k)
+    for _ in range(30):
+        n = 20 * k
+        S = rng.normal(size=(n, k)) + rng.normal(size=k) * 3.0
+        weights = np.ones(n) if rng.random() < 0.5 else rng.random(n) + 0.1
+        floor = 0.7 * weights.sum() / k
+        prices = floor_prices(S, weights, floor, np.full(n, -1))
+        assert prices.min() >= 0
+        labels = (S + prices).argmax(axis=1)
+        sizes = np.bincount(labels, weights, minlength=k)
+        assert sizes.min() >= floor * (1 - 1e-9)
+        reached = (S[np.arange(n), labels] * weights).sum()
+        best = best_assignment(S, weights, floor)
+        free = (S.max(axis=1) * weights).sum()
+        assert reached <= best + k * weights.max() * np.ptp(S)  # rows are not split
+        assert free - reached <= 1.3 * (free - best) + 2 * k * weights.max() * S.std()
+
+
+def test_prices_leave_known_rows_and_enough_rows_alone():
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(60, 3)) + np.array([4.0, 0.0, 0.0])
+    known = np.where(np.arange(60) < 12, 1, -1)
+    prices = floor_prices(S, np.ones(60), 10.0, known)
+    assert prices[1] == 0.0  # the known rows are enough
+    labels = np.where(known >= 0, known, (S + prices).argmax(axis=1))
+    assert np.bincount(labels, minlength=3).min() >= 10
+    even = np.eye(3)[np.arange(60) % 3]
+    assert (floor_prices(even, np.ones(60), 20.0, np.full(60, -1)) == 0).all()
+
+
+# -- the estimator -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nesting", ["merged", "paper"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_margin_problem_of_the_final_labels_is_solved(nesting, k):
+    for seed in range(3):
+        X = clouds(60, k, seed)
+        model = CuttingPlaneMarginClustering(
+            k, nesting=nesting, tol=1e-4, n_init=4, random_state=seed
+        )
+        model.fit(X)
+        assert model.stop_reason_ == "converged"
+        Z, W = features(model, X)
+        alpha = default_alpha(k)
+        reached = margin_objective(Z, model.labels_, W, alpha)
+        _, best = best_margin_objective(Z, model.labels_, k, alpha)
+        assert model.objective_ == pytest.approx(reached, rel=1e-9)
+        assert best - 1e-9 <= reached <= best * (1 + 1e-3)
+        assert model.objective_ - model.gap_ <= best + 1e-9  # the bound is one
+        assert model.gap_ <= 1e-4 * (model.objective_ if nesting == "merged" else 1.0)
+
+
+def test_the_best_of_all_labellings_is_found():
+    X = clouds(9, 2, 5, d=2)
+    model = CuttingPlaneMarginClustering(2, n_init=30, tol=1e-5, balance=0.5, random_state=0).fit(X)
+    Z, _ = features(model, X)
+    values = []
+    for signs in product([0, 1], repeat=8):
+        labels = np.array([0, *signs])
+        if 2 <= labels.sum() <= 7:
+            values.append(best_margin_objective(Z, labels, 2, 0.03)[1])
+    assert model.objective_ == pytest.approx(min(values), rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_cluster_is_empty(seed):
+    rng = np.random.default_rng(seed)
+    for k in range(2, 11):
+        X = (
+            rng.standard_t(2, size=(150, 6))
+            + rng.normal(size=(3, 6))[rng.integers(3, size=150)] * 2
+        )
+        model = CuttingPlaneMarginClustering(k, n_init=2, random_state=seed).fit(X)
+        assert model.cluster_sizes_.min() >= int(0.5 * 150 / k)
+        assert (model.labels_ == model.predict(X)).all()
+
+
+def test_without_a_floor_clusters_may_vanish():
+    X = np.random.default_rng(0).standard_t(2, size=(150, 6))
+    with pytest.warns(UserWarning, match="clusters have no rows"):
+        model = CuttingPlaneMarginClustering(8, balance=0, n_init=2, random_state=0).fit(X)
+    assert model.cluster_sizes_.min() == 0
+
+
+def test_score_balance_binds_to_the_letter_on_raw_rows():
+    """Equation (16): no centring, no intercepts; the mean scores stay within l of one another."""
+    X = clouds(80, 3, 1) + 20.0  # far from the origin: mean scores differ freely without a bound
+    common = {"center": False, "balance": 0.3, "n_init": 4, "random_state": 0, "tol": 1e-4}
+    loose = CuttingPlaneMarginClustering(3, **common).fit(X)
+    scale = loose.feature_scale_
+    spread = np.ptp((X * scale).mean(axis=0) @ (loose.coef_ / scale).T)
+    bound = 0.3 * spread
+    tight = CuttingPlaneMarginClustering(3, score_balance=bound, **common).fit(X)
+    means = (X * scale).mean(axis=0) @ (tight.coef_ / scale).T
+    assert np.ptp(means) == pytest.approx(bound, rel=1e-3)
+    assert (tight.feature_map_.offset == 0).all()
+
+
+def test_score_balance_frees_intercepts_on_centred_rows():
+    X, y = make_blobs([150, 50], 3, centers=[[0, 0, 0], [6, 0, 0]], random_state=0)
+    plain = CuttingPlaneMarginClustering(alpha=0.3, random_state=0, tol=1e-4).fit(X)
+    free = CuttingPlaneMarginClustering(alpha=0.3, score_balance=0.5, random_state=0, tol=1e-4).fit(
+        X
+    )
+    shut = CuttingPlaneMarginClustering(alpha=0.3, score_balance=0.0, random_state=0, tol=1e-4).fit(
+        X
+    )
+    assert free.objective_ < plain.objective_ - 1e-3
+    assert shut.objective_ == pytest.approx(plain.objective_, rel=1e-3)
+    means = free.decision_function(X).mean(axis=0)
+    assert np.ptp(means) <= 0.5 + 1e-6
+    assert clustering_error(y, free.labels_) == 0
+
+
+def test_the_history_may_rise_and_the_best_does_not():
+    X = load_digits(return_X_y=True)[0][:400]
+    model = CuttingPlaneMarginClustering(6, random_state=1).fit(X)
+    assert (np.diff(model.best_history_) <= 0).all()
+    assert min(model.history_) == model.best_history_[-1]
+    assert len(model.history_) == model.n_iter_
+    assert len(model.restart_objectives_) == 10
+    assert 0 < model.n_cuts_ <= model.n_passes_
+
+
+def test_float32_agrees_with_float64():
+    X, _ = load_digits(return_X_y=True)
+    for k in (2, 4):
+        one = CuttingPlaneMarginClustering(k, random_state=0).fit(X)
+        half = CuttingPlaneMarginClustering(k, random_state=0).fit(X.astype(np.float32))
+        assert (one.labels_ == half.labels_).mean() >= 0.999
+        assert half.objective_ == pytest.approx(one.objective_, rel=1e-3)
+
+
+def test_known_labels_stay_and_name_the_clusters():
+    X, y = load_digits(return_X_y=True)
+    few = np.isin(y, [0, 6, 9])
+    X, y = X[few], np.searchsorted([0, 6, 9], y[few])
+    known = np.full(len(y), -1)
+    known[:15] = y[:15]
+    model = CuttingPlaneMarginClustering(3, random_state=0).fit(X, partial_labels=known)
+    assert (model.labels_[:15] == y[:15]).all()
+    assert (model.labels_ == y).mean() > 0.97  # no matching: the names are the known ones
+
+
+def test_weights_count_like_copies():
+    X = clouds(60, 3, 2)
+    weights = np.arange(60) % 3 + 1
+    weighted = CuttingPlaneMarginClustering(3, random_state=0).fit(X, sample_weight=weights)
+    copies = CuttingPlaneMarginClustering(3, random_state=0).fit(np.repeat(X, weights, axis=0))
+    assert (weighted.predict(X) == copies.predict(X)).all()
+    assert weighted.objective_ == pytest.approx(copies.objective_, rel=1e-9)
+
+
+def test_many_rows_start_on_a_sample_and_keep_the_floor():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 5)) * 3
+    y = rng.choice(3, size=30_000, p=[0.5, 0.45, 0.05])
+    X = (rng.normal(size=(30_000, 5)) + centres[y]).astype(np.float32)
+    model = CuttingPlaneMarginClustering(3, balance=0.6, random_state=0).fit(X)
+    assert model.cluster_sizes_.min() >= int(0.6 * 10_000)
+    assert model.n_passes_ < 200  # the floor binds hard here
+    assert (model.labels_ == model.predict(X)).all()
+
+
+def test_a_single_pass_limit_warns():
+    with pytest.warns(UserWarning, match="max_iter"):
+        model = CuttingPlaneMarginClustering(4, max_iter=1, random_state=0).fit(clouds(80, 4))
+    assert model.stop_reason_ == "max_iter"
+
+
+def test_kernels_part_rings():
+    t = np.linspace(0, 2 * np.pi, 150)
+    ring = np.column_stack([np.cos(t), np.sin(t)])
+    X = np.vstack([ring, 4.0 * ring])
+    y = np.repeat([0, 1], 150)
+    model = CuttingPlaneMarginClustering(kernel="rbf", gamma=0.3, n_init=30, random_state=0)
+    assert clustering_error(y, model.fit(X).labels_) < 0.05
+    assert clustering_error(y, CuttingPlaneMarginClustering(random_state=0).fit(X).labels_) > 0.3
+
+
+@pytest.mark.parametrize(
+    "params", [{"nesting": "inside"}, {"alpha": 0}, {"score_balance": -1}, {"anneal": "never"}]
+)
+def test_wrong_parameters_are_named(params):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        CuttingPlaneMarginClustering(**params).fit(clouds())
