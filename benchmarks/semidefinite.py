@@ -303,8 +303,8 @@ def label_free():
              model.n_iter_, f"{model.duality_gap_:.0e}", model.stop_reason_)
         )  # fmt: skip
     table(
-        "Default settings, fitted without labels: error %. balance 0.94, ionosphere 0.7. The default "
-        "alpha = 0.03 was picked after seeing errors on these sets: not an untouched test",
+        "Default settings, fitted without labels: error %. balance 0.94, ionosphere 0.7. "
+        "The default alpha = 0.03 was picked after seeing errors on these sets: not an untouched test",
         ["data", "n", "k-means", "ours", "paper (label-tuned)", "CPU s", "iterations", "gap",
          "ended"],
         rows,
@@ -340,7 +340,7 @@ def segment():
     mean = np.mean([row[1:6] for row in rows], axis=0)
     rows.append(("mean", *map(float, mean), ""))
     table(
-        "640 x 480 (enlarged from 320), 2 segments: CPU s of segment_image and of KMeans on the same pixels",
+        "640 x 480 pixels (enlarged from 320), 2 segments: CPU s of segment_image and of KMeans",
         [
             "photo",
             "ours",
