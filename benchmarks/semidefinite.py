@@ -304,7 +304,7 @@ def label_free():
         )  # fmt: skip
     table(
         "Default settings, fitted without labels: error %. balance 0.94, ionosphere 0.7. "
-        "The default alpha = 0.03 was picked after seeing errors on these sets: not an untouched test",
+        "Default alpha = 0.03 was picked after seeing errors on these sets: no untouched test",
         ["data", "n", "k-means", "ours", "paper (label-tuned)", "CPU s", "iterations", "gap",
          "ended"],
         rows,
