@@ -235,6 +235,7 @@ GIVEN = {
     "search": "steepest", "max_exact": 50, "pca": 3, "loss": "hinge", "epsilon": 0.1,
     "alpha": 0.3, "score_balance": 0.2, "nesting": "paper", "balance": 0.4,
     "n_init": 5, "max_iter": 9, "seed": 11, "n_jobs": 1,
+    "relaxation": "full", "size_penalty": 2.5, "max_rows": 30,
 }  # fmt: skip
 
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
     from .multiple_kernel import MultipleKernelMarginClustering
+    from .segmentation import segment_image
     from .selection import select_parameters
+    from .semidefinite import SemidefiniteMarginClustering
 
 __version__ = "0.1.0"
 
@@ -22,8 +24,10 @@ __all__ = [
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
     "MultipleKernelMarginClustering",
+    "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
+    "segment_image",
     "select_parameters",
 ]
 
@@ -34,7 +38,9 @@ _HOMES = {
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
     "MultipleKernelMarginClustering": ".multiple_kernel",
+    "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
+    "segment_image": ".segmentation",
     "select_parameters": ".selection",
 }
 
