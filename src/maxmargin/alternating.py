@@ -282,38 +282,13 @@ class AlternatingMarginClustering(BaseMarginClustering):
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
         given = self._given_labels(sample, warm)
         settings = self._settings(fmap, rng, watch)
-        known, total = sample.known, sample.weights.sum()
-        floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
 
-        def split(indices, clusters):
-            fixed = _sides(rows, known[indices], indices, rng)
+        def split(indices, fixed, sizes):
             start = None if given is None else _sides(rows, given[indices], indices, rng)
             start = None if start is None or start.min() == start.max() else start
-            classes = [len(np.unique(known[indices][fixed == side])) for side in (-1, 1)]
-            share = sample.weights[indices].sum() / total
-            side = self.balance * total * even_share(share, self.n_clusters)
-            sizes = Sizes(floor, clusters, side, *np.maximum(classes, 1))
             return split_rows(rows, sample, indices, fixed, start, sizes, settings)
 
-        def capacity(indices):
-            # Known classes must part, room or not.
-            classes = len(np.unique(known[indices][known[indices] >= 0]))
-            if len(indices) < 2:
-                return max(len(indices), classes)
-            if _scatter(rows.take(indices), sample.weights[indices]) == 0:
-                return max(1, classes)
-            room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
-            return max(room, classes)
-
-        def priority(indices):
-            # Leaves that still mix known classes come first, then the most scattered.
-            if len(np.unique(known[indices][known[indices] >= 0])) > 1:
-                return np.inf
-            return _scatter(rows.take(indices), sample.weights[indices])
-
-        tree = grow_tree(rows.shape[0], self.n_clusters, split, priority, capacity)
-        order = cluster_order(tree.leaves, known, sample.weights, self.n_clusters)
-        return _as_model(tree, order, rows.shape[1])
+        return recursive_splits(rows, sample, self.n_clusters, self.balance, rng, split)
 
     def _settings(self, fmap, rng, watch) -> Settings:
         return Settings(
@@ -444,20 +419,74 @@ class FittedSplit:
     weight: float
 
 
+def recursive_splits(
+    rows: Rows, sample, n_clusters: int, balance: float, rng, split_leaf: Callable
+) -> Model:
+    """Clusters by two-way splits of the most scattered leaf.
+
+    ``split_leaf(indices, known, sizes) -> (signs, FittedSplit)`` splits some rows, of which the
+    side is known where ``known`` is -1 or +1.
+    """
+    known, total = sample.known, sample.weights.sum()
+    floor = size_floor(balance, total, n_clusters, sample.whole)
+
+    def split(indices, clusters):
+        fixed = _sides(rows, known[indices], indices, rng)
+        classes = [len(np.unique(known[indices][fixed == side])) for side in (-1, 1)]
+        share = sample.weights[indices].sum() / total
+        side = balance * total * even_share(share, n_clusters)
+        sizes = Sizes(floor, clusters, side, *np.maximum(classes, 1))
+        return split_leaf(indices, fixed, sizes)
+
+    def capacity(indices):
+        # Known classes must part, room or not.
+        classes = len(np.unique(known[indices][known[indices] >= 0]))
+        if len(indices) < 2:
+            return max(len(indices), classes)
+        if _scatter(rows.take(indices), sample.weights[indices]) == 0:
+            return max(1, classes)
+        room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
+        return max(room, classes)
+
+    def priority(indices):
+        # Leaves that still mix known classes come first, then the most scattered.
+        if len(np.unique(known[indices][known[indices] >= 0])) > 1:
+            return np.inf
+        return _scatter(rows.take(indices), sample.weights[indices])
+
+    tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
+    order = cluster_order(tree.leaves, known, sample.weights, n_clusters)
+    return _as_model(tree, order, rows.shape[1])
+
+
 def split_rows(
     rows: Rows, sample, indices, known, start, sizes: Sizes, settings: Settings
 ) -> tuple[np.ndarray, FittedSplit]:
     """Split some rows in two, in features centred and scaled on those rows alone."""
     weights = sample.weights[indices]
     everything = len(indices) == rows.shape[0]
-    local = rows if everything else centred_rows(rows.take(indices), weights)[0]
-    stored = rows if everything else local.stored()
-    _check_known_sizes(known, weights, sizes.floor)
+    local, stored = leaf_rows(rows, indices, weights)
+    check_known_sizes(known, weights, sizes.floor)
     problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
     shrinkage, alpha = _strength(problem, settings)
     X = (sample.X if everything else sample.X[indices]) if settings.raw else None
     outcome = search(problem, X, start, shrinkage, alpha, settings)
     _warn_about(outcome.state, sizes.floor, settings)
+    return oriented_split(outcome, rows, local, weights, alpha)
+
+
+def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Rows, Rows]:
+    """Rows of a leaf, centred and scaled on their own: as they are read, and stored."""
+    if len(indices) == rows.shape[0]:
+        return rows, rows
+    local = centred_rows(rows.take(indices), weights)[0]
+    return local, local.stored()
+
+
+def oriented_split(
+    outcome: Outcome, rows: Rows, local: Rows, weights, alpha: float
+) -> tuple[np.ndarray, FittedSplit]:
+    """Labels and model of a split, the model in terms of the root's features."""
     coef, intercept = _in_root_features(outcome.state, rows, local)
     signs = outcome.state.signs
     # A direction of its own for every split, whatever way the search came: the lighter side is +.
@@ -478,7 +507,8 @@ def _in_root_features(state: State, rows: Rows, local: Rows) -> tuple[np.ndarray
     return coef, state.threshold_bias - float(coef @ centre)
 
 
-def _check_known_sizes(known, weights, floor) -> None:
+def check_known_sizes(known, weights, floor) -> None:
+    """Refuse known labels that leave one side of a split below its floor."""
     heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
     if heavier > 0 and heavier > weights.sum() - floor + 1e-9 * floor:
         raise ValueError(

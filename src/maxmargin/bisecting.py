@@ -34,7 +34,6 @@ from .engine.tree import (
     two_groups,
     worst_reason,
 )
-from .least_squares import LeastSquaresMarginClustering
 
 
 class BisectingMarginClustering(BaseMarginClustering):
@@ -82,7 +81,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             name: SHARED_CONSTRAINTS[name]
             for name in ("n_clusters", "verbose", "random_state", "n_jobs")
         },
-        "estimator": [AlternatingMarginClustering, LeastSquaresMarginClustering, None],
+        "estimator": [BaseMarginClustering, None],
         "split_by": [StrOptions({"size", "scatter"})],
     }
 

@@ -67,15 +67,16 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         Of the polynomial and sigmoid kernels.
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
-    alpha : float, default=0.03
-        Strength of the regulariser, on features of unit mean square.
+    alpha : float or "auto", default="auto"
+        Strength of the regulariser, on features of unit mean square. "auto" is 0.03 for two
+        clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
     balance : float, default=0.5
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. Without
         it the lowest objective often has an empty cluster.
     score_balance : float or None, default=None
         Largest difference between the mean scores of two clusters. On centred features it frees
         intercepts within this range; with ``center=False`` there are none, and it is the paper's
-        constraint (16) to the letter.
+        constraint (16) to the letter. Where ``balance`` binds, its prices come on top.
     center : bool, default=True
         Whether features are centred. Without centring and ``score_balance`` one cluster tends to
         take all rows.
@@ -89,11 +90,10 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     n_init : int or "auto", default="auto"
         Number of starts; "auto" is 10.
     max_iter : int, default=200
-        Most passes over the data of one descent.
+        Most steps of a descent, and most passes that then solve the problem of its labels.
     tol : float, default=0.01
-        A descent ends when the gap, relative to the objective, and the share of the rows that
-        change cluster are at most this. With ``nesting="paper"`` it is the paper's epsilon, the
-        gap itself.
+        A descent ends when the gap, relative to the objective, is at most this. With
+        ``nesting="paper"`` it is the paper's epsilon, the gap itself.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
@@ -124,7 +124,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     restart_objectives_ : ndarray
         Objective that each start led to, on the rows the starts were compared on.
     n_passes_ : int
-        Passes over all rows (those over a subsample are not counted).
+        Passes over all rows on the way from the best start to the result.
     n_cuts_ : int
         Cuts kept at the end.
     n_iter_ : int
@@ -157,8 +157,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
-        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "score_balance": [Interval(Real, 0, None, closed="left"), None],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 1e-12, 1e12, closed="both")],
+        "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
         "nesting": [StrOptions({"merged", "paper"})],
         "anneal": [StrOptions({"auto"}), "boolean"],

@@ -169,9 +169,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             if name not in ("kernel", "gamma", "degree", "coef0")
         },
         "kernels": [StrOptions({"default", "paper", "precomputed"}), list, tuple],
-        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 1e-12, 1e12, closed="both")],
         "weight_norm": [Interval(Real, 1, None, closed="left")],
-        "score_balance": [Interval(Real, 0, None, closed="left"), None],
+        "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
         "normalize": ["boolean"],
         "solver": [StrOptions({"qp", "socp"})],

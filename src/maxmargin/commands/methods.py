@@ -37,6 +37,17 @@ METHODS = {
     "cutting-plane": Method(
         "maxmargin:CuttingPlaneMarginClustering", (*SHARED, "alpha", "score_balance", "nesting")
     ),
+    "semidefinite": Method(
+        "maxmargin:SemidefiniteMarginClustering",
+        (
+            *(name for name in SHARED if name != "n_init"),
+            "alpha",
+            "ridge",
+            "relaxation",
+            "size_penalty",
+            "max_rows",
+        ),
+    ),
     "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
 }
 
@@ -72,7 +83,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "degree": {"type": int, "help": "degree of the poly kernel"},
     "coef0": {"type": float, "help": "constant of the poly and sigmoid kernels"},
     "n_components": {"type": positive, "help": "rank of the kernel approximation"},
-    "ridge": {"type": float, "help": "regulariser of least-squares (default: 1)"},
+    "ridge": {
+        "type": float,
+        "help": "regulariser of least-squares (default: 1) and semidefinite (default: 0.1)",
+    },
+    "relaxation": {
+        "choices": ["generalized", "full"],
+        "help": "relaxation of semidefinite (default: generalized; full needs scs)",
+    },
+    "size_penalty": {
+        "type": float,
+        "help": "how much semidefinite is for clusters of equal size (default: 10)",
+    },
+    "max_rows": {"type": positive, "help": "most rows that semidefinite takes (default: 2000)"},
     "search": {
         "choices": ["shaking", "steepest", "stochastic"],
         "help": "label search of least-squares (default: shaking)",

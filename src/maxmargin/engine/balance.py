@@ -94,8 +94,8 @@ def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True
 def warn_short(balance: float, missing: float, floor: float) -> None:
     """Say that a cluster misses its least size."""
     warnings.warn(
-        f"balance={balance} cannot be met: equal rows or weights leave a cluster {missing:g} short "
-        f"of {floor:g}. The nearest sizes are kept.",
+        f"balance={balance} could not be met: equal rows or large weights leave a cluster "
+        f"{missing:g} short of {floor:g}. The nearest sizes are kept.",
         UserWarning,
         stacklevel=3,
     )
@@ -207,6 +207,50 @@ def sign_split(
     signs = np.where(known == 0, np.where(fitted > 0, 1, -1), known).astype(np.int8)
     cost = float(weights @ row_losses(signs, fitted, loss, epsilon))
     return Split(signs, bias, bias, cost, 0.0)
+
+
+def signed_or_balanced_split(
+    scores: np.ndarray,
+    bias: float,
+    loss: str,
+    *,
+    sizes: Sizes,
+    weights: np.ndarray,
+    known: np.ndarray,
+) -> Split:
+    """Signs of ``scores + bias`` where they meet the sizes, else the best cut that does.
+
+    Examples
+    --------
+    >>> g, rows = np.array([1.0, 2.0, 3.0, -1.0]), {"weights": np.ones(4), "known": np.zeros(4)}
+    >>> signed_or_balanced_split(g, 0.0, "hinge", sizes=Sizes(floor=2), **rows).signs
+    array([-1,  1,  1, -1], dtype=int8)
+    """
+    split = sign_split(scores, bias, loss, weights=weights, known=known)
+    if meets_sizes(split.signs, weights, sizes):
+        return split
+    # At least one row on either side, whatever was asked for.
+    wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
+    return balanced_split(scores, loss, sizes=wanted, weights=weights, known=known)
+
+
+def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
+    """Whether both sides have rows, and room for the clusters they shall hold.
+
+    Examples
+    --------
+    >>> signs, weights = np.array([1, 1, -1, -1, -1]), np.ones(5)
+    >>> meets_sizes(signs, weights, Sizes(floor=2)), meets_sizes(signs, weights, Sizes(floor=3))
+    (True, False)
+    """
+    sides = np.array([weights[signs < 0].sum(), weights[signs > 0].sum()]) * (1 + 1e-9)
+    if sides.min() <= 0 or sides.min() < sizes.side:
+        return False
+    if sizes.floor == 0:
+        return True
+    room = np.floor(sides / sizes.floor)
+    least = np.array([sizes.below, sizes.above])
+    return bool((room >= least).all() and room.sum() >= sizes.clusters)
 
 
 def _prefix(values: np.ndarray) -> np.ndarray:

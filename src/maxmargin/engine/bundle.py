@@ -151,12 +151,14 @@ class Stage:
 
     def _followed(self, ahead):
         """Algorithm 2, CCCP: labels and model in turn, without new cuts, while it gains 1 %."""
-        last = np.inf
+        last, steps = np.inf, 0
         while True:
+            steps += 1
             look, _ = self._labelled(*ahead)
             self.cuts.adopt(look)
             bound, ahead = self.solve()
-            if bound > (1.0 - CCCP_STOP) * last or self.cuts.n_passes > self.task.max_iter:
+            enough = bound >= (1.0 - CCCP_STOP) * last or steps >= self.task.max_iter
+            if enough or self.task.watch(bound) is not None:
                 return ahead
             last = bound
 
@@ -188,7 +190,7 @@ class Stage:
             floor *= 1.0 + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
             floor = min(floor, weights.sum() / cuts.k)
         found = scores(rows, coef) + intercept
-        return floor_prices(found, weights, floor, known, self.last_prices)
+        return floor_prices(found, weights, floor, known)
 
     def filled(self, state: State) -> State:
         """The state with prices found on all rows, where those of the probe missed the floor."""
@@ -227,22 +229,23 @@ class Stage:
         The value does not rise from one labelling to the next: this is CCCP with exact steps.
         """
         history: list[float] = []
-        point, task = (state.coef, state.intercept), self.task
+        task, reason = self.task, None
         while True:
+            point = state.coef, state.intercept
             look, prices = self._labelled(*point)
             self.cuts.adopt(look)
             self.cuts.add(look, point)
             state = self._state(*point, prices, look, *self.solve())
-            history.append(self.objective(state))
+            history.append(state.value)
             if self.change(state, state) <= task.tol:
                 return state, history, CONVERGED
-            while self.change(state, state) > task.tol:
-                reason = task.watch(state.value) or (MAX_ITER if len(history) >= budget else None)
-                if reason is not None:
-                    return state, history, reason
+            if reason is not None:
+                return state, history, reason
+            while self.change(state, state) > task.tol and reason is None:
                 state = self._improved(state, prices)
-                history.append(self.objective(state))
-            point = (state.coef, state.intercept)
+                history.append(state.value)
+                reason = task.watch(state.value) or (MAX_ITER if len(history) >= budget else None)
+            # The labels of the better model come next, also where time is up.
 
     def _improved(self, state: State, prices) -> State:
         """One pass and one cut for the labels as they are."""
@@ -269,7 +272,9 @@ def conclude(stage: Stage, state: State) -> Outcome:
     """Descend from a state; then solve the margin problem of the best labels found."""
     task = stage.task
     found = _run(stage, state)
-    best, history, reason = found.state, found.history, found.stop_reason
+    best, reason = found.state, found.stop_reason
+    # Steps off the size floor carry a penalty, which is no objective.
+    history = [value for value in found.history if value < OFF_FLOOR]
     certified = stage.change(best, best) <= task.tol
     if reason in (CONVERGED, STALLED, MAX_ITER) and not certified:
         best, settled, reason = stage.settled(best, task.max_iter)
@@ -387,7 +392,8 @@ def search(
     rng : numpy Generator
     """
     if given is not None:
-        stage, state, objectives = best_start(cuts, [_from_labels(cuts, given)], task)
+        plain = replace(task, anneal=False)  # strong regularisation would forget the labels
+        stage, state, objectives = best_start(cuts, [_from_labels(cuts, given)], plain)
         return Found(stage, conclude(stage, state), objectives)
     first, *larger = _growing(cuts.rows.shape[0])
     some, part = _subsample(cuts, task, first, rng)
@@ -417,7 +423,11 @@ def _subsample(cuts: LabelledCuts, task: Task, size: int, rng) -> tuple[Labelled
     n = cuts.rows.shape[0]
     if size == n:
         return cuts, task
-    # One row from each of ``size`` stretches: distinct, in order, and no permutation of all rows.
+    # One row from each of ``size`` stretches: in order, and no permutation of all rows. Known rows
+    # come along: they name the clusters.
     few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
-    some = cuts.taken(few)
+    known = np.flatnonzero(cuts.known >= 0)
+    if len(known) > size:
+        known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
+    some = cuts.taken(np.union1d(few, known))
     return some, replace(task, floor=task.floor * some.total / cuts.total)

@@ -311,7 +311,8 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
         centre = gathered[0]
     centred = replace(raw, offset=centre)
     if rows.is_sparse:
-        squares = (weights / total) @ np.asarray(rows.data.multiply(rows.data).sum(axis=1)).ravel()
+        precise = rows.data.astype(np.float64)
+        squares = (weights / total) @ np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
         mean_square, rounding = float(squares - centre @ centre), 1e-13 * float(squares)
     else:
         mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, weights, total))))

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-ROUNDS, RAISES = 20, 200
+from ..kernels.fill import fill_clusters
+from .labels import cluster_prices
+
+# Rows of unequal weight cannot always be held by prices at just this size; then aim higher.
+MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)
 
 
 def floor_prices(
-    scores: np.ndarray,
-    weights: np.ndarray,
-    floor: float,
-    known: np.ndarray,
-    start: np.ndarray | None = None,
+    scores: np.ndarray, weights: np.ndarray, floor: float, known: np.ndarray
 ) -> np.ndarray:
     """Prices with which ``argmax(scores + prices)`` leaves no cluster below the floor.
 
-    They are the multipliers of the sizes in the best assignment of rows to clusters,
-
-        min over v >= 0 of  sum_i w_i max_p (S_ip + v_p) - floor * sum_p v_p
-
-    found by turns: the price of one cluster is made as low as its size allows, given the others'.
-    Where turns do not end, clusters that miss rows only raise their prices, which does.
+    The rows are assigned at the least loss of scores, chain by cheapest chain; the prices are those
+    under which every row is content with its cluster. All are zero where none is needed.
 
     Parameters
     ----------
@@ -31,8 +27,6 @@ def floor_prices(
         Least weight of a cluster.
     known : ndarray of shape (n,)
         Cluster of a row whatever its scores, -1 for none.
-    start : ndarray of shape (k,), optional
-        Prices of similar scores.
 
     Examples
     --------
@@ -41,62 +35,42 @@ def floor_prices(
     >>> (S + prices).argmax(axis=1)
     array([0, 0, 1])
     """
-    k = scores.shape[1]
-    S = np.array(scores.T, np.float64, order="C")
+    S = np.ascontiguousarray(scores, np.float64)
+    weights = np.ascontiguousarray(weights, np.float64)
     fixed = known >= 0
-    # Known rows score as if they could not be had elsewhere.
-    S[:, fixed] = -np.inf
-    S[known[fixed], np.flatnonzero(fixed)] = np.inf
-    prices = np.zeros(k) if start is None else start.copy()
-    slack = 1e-9 * floor
-    best, least = np.zeros(k), np.inf
-    for turn in range(ROUNDS + RAISES):
-        missing = floor - _sizes(S, prices, weights)
-        shortage = float(np.maximum(missing, 0.0).sum())
-        if shortage < least:
-            best, least = prices.copy(), shortage
-        settled = missing.max() <= slack
-        if settled and (turn >= ROUNDS or not _overpriced(missing, prices).any()):
-            return prices
-        chosen = np.flatnonzero((missing > slack) | (prices > 0))
-        before = prices.copy()
-        for p in chosen.tolist() if turn < ROUNDS else [int(missing.argmax())]:
-            lowest = _least_price(S, prices, weights, floor, p)
-            prices[p] = lowest if turn < ROUNDS else max(lowest, prices[p])
-        if np.array_equal(before, prices):
+    best, least = np.zeros(S.shape[1]), np.inf
+    for margin in MARGINS:
+        labels = np.where(fixed, known, S.argmax(axis=1)).astype(np.int64)
+        before = labels.copy()
+        fill_clusters(S, weights, fixed, min(margin * floor, weights.sum() / len(best)), labels)
+        if (labels == before).all():
+            return np.zeros(len(best))
+        prices = cluster_prices(S[~fixed], labels[~fixed])
+        reached = np.where(fixed, known, (S + prices).argmax(axis=1))
+        missing = floor - float(np.bincount(reached, weights, minlength=len(best)).min())
+        if missing < least:
+            best, least = prices - prices.min(), missing
+        if missing <= 1e-9 * floor:
+            return best
+    return _raised(S, weights, floor, known, best)
+
+
+def _raised(S, weights, floor, known, prices, most: int = 100) -> np.ndarray:
+    """Raise the price of the cluster that misses most until the rows nearest to it fill it up."""
+    best, least = prices, np.inf
+    for _ in range(most):
+        priced = S + prices
+        labels = np.where(known >= 0, known, priced.argmax(axis=1))
+        missing = floor - np.bincount(labels, weights, minlength=len(prices))
+        if missing.max() < least:
+            best, least = prices, float(missing.max())
+        needy = int(missing.argmax())
+        others = np.flatnonzero((labels != needy) & (known < 0))
+        if missing[needy] <= 1e-9 * floor or not others.size:
             break
+        lead = priced[others].max(axis=1) - priced[others, needy]
+        order = np.argsort(lead, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(weights[others][order]), missing[needy]))
+        step = lead[order[min(enough, len(order) - 1)]]
+        prices = prices + (step + 1e-9 * max(abs(step), 1.0)) * (np.arange(len(prices)) == needy)
     return best
-
-
-def _overpriced(missing, prices) -> np.ndarray:
-    return (prices > 0) & (missing < 0)
-
-
-def _sizes(S, prices, weights) -> np.ndarray:
-    labels = (S + prices[:, None]).argmax(axis=0)
-    return np.bincount(labels, weights, minlength=len(S))
-
-
-def _least_price(S, prices, weights, floor, p) -> float:
-    """Lowest price, not below 0, at which cluster p has its least size, given the others'."""
-    priced = S + prices[:, None]
-    priced[p] = -np.inf
-    with np.errstate(invalid="ignore"):
-        lead = np.where(S[p] == np.inf, -np.inf, priced.max(axis=0) - S[p])
-    here = _weighted_quantile(lead, weights, floor)
-    if here == np.inf:
-        return float(prices[p])
-    beyond = float(np.min(lead, where=lead > here, initial=np.inf))
-    step = 0.5 * (beyond - here) if beyond < np.inf else max(1e-6 * abs(here), 1e-9)
-    return max(0.0, here + step) if here > -np.inf else 0.0
-
-
-def _weighted_quantile(values, weights, mass: float) -> float:
-    """Least of the values up to which the weights sum to ``mass``; infinity if they do not."""
-    if weights[0] == weights.min() == weights.max():  # a selection instead of a sort
-        place = int(np.ceil(mass / weights[0] * (1 - 1e-12))) - 1
-        place = max(place, 0)
-        return float(np.partition(values, place)[place]) if place < len(values) else np.inf
-    order = np.argsort(values, kind="stable")
-    place = int(np.searchsorted(np.cumsum(weights[order]), mass * (1 - 1e-12)))
-    return float(values[order[place]]) if place < len(values) else np.inf

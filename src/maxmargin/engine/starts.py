@@ -4,10 +4,13 @@ objective they lead to, never here.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from .balance import Sizes, balanced_split
 from .features import evaluate_kernel, median_distance
@@ -34,7 +37,10 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     True
     """
     model = KMeans(n_clusters, n_init=n_init, random_state=integer_seed(rng))
-    return model.fit(X, sample_weight=weights).labels_
+    with warnings.catch_warnings():
+        # Few distinct rows in a sample: fewer clusters are a start, too.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, sample_weight=weights).labels_
 
 
 def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.ndarray:
