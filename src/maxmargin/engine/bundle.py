@@ -25,6 +25,7 @@ START_ROWS, GROWTH = 5000, 10  # rows that starts are compared on, then ten time
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
 ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
 OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
+SHORT = 1e-6
 PATIENCE = 15
 CCCP_STOP = 0.01
 
@@ -105,7 +106,11 @@ class Stage:
         self.last_prices = np.zeros(cuts.k)  # not zero where the size floor held back the labels
 
     def opened(self, labels: np.ndarray, coef: np.ndarray, intercept=None) -> State:
-        """State after a first cut: that of given labels, at given coefficients."""
+        """State after a first cut: that of given labels, in the direction of coefficients.
+
+        They are made short, so that every row is within the margin and has a say in the cut.
+        """
+        coef = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300))
         intercept = np.zeros(self.cuts.k) if intercept is None else intercept
         free = np.zeros(self.cuts.k)
         look = self.cuts.look(coef, intercept, free, fixed=labels.astype(self.cuts.dtype))

@@ -35,6 +35,14 @@ def floor_prices(
     >>> (S + prices).argmax(axis=1)
     array([0, 0, 1])
     """
+    spread = float(np.ptp(scores, axis=0).max())
+    if spread == 0.0:  # no price parts rows that score alike
+        return np.zeros(scores.shape[1])
+    return spread * _floor_prices(scores / spread, weights, floor, known)
+
+
+def _floor_prices(scores, weights, floor, known) -> np.ndarray:
+    """Prices for scores of about unit size."""
     S = np.ascontiguousarray(scores, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
     fixed = known >= 0
