@@ -61,6 +61,7 @@ from .engine.samples import Sample
 from .engine.stack import fit_stack, read_sources
 
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
+BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
 # Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
 # more than a few dimensions: under them any labels look separated, and the objective says nothing.
 WIDTHS = (4.0, 2.0, 1.0)
@@ -468,6 +469,7 @@ def solve_weights(
     weights: np.ndarray | None = None,
     balance: ScoreBalance | None = None,
     tol: float = WEIGHT_TOL,
+    rounds: int = WEIGHT_ROUNDS,
 ) -> WeightedSolution:
     """Minimise over beta the value of the QP with ``sum_k beta_k G_k``.
 
@@ -483,39 +485,43 @@ def solve_weights(
     balance : ScoreBalance, optional
     tol : float
         Gap to reach, relative to the value.
+    rounds : int
+        Most QPs.
 
     Examples
     --------
     >>> grams = np.array([[[4.0]], [[0.0]]])
-    >>> solve_weights(grams, np.array([1.0]), 2.0).weights.round(3)
+    >>> solve_weights(grams, np.array([1.0]), 2.0).weights.round(2)
     array([1., 0.])
     """
     beta = _normalised(np.ones(len(grams)) if weights is None else weights, p)
     best: WeightedSolution | None = None
-    for rounds in range(1, WEIGHT_ROUNDS + 1):
+    for round_ in range(1, rounds + 1):
         gram = np.tensordot(beta, grams, 1)
         solution = solve_qp(gram, gains, start=multipliers, balance=balance)
         multipliers = solution.multipliers
         q = np.maximum(multipliers @ grams @ multipliers, 0.0)
         gap = 0.5 * (_dual_norm(q, p) - float(beta @ q))
         if best is None or gap < best.gap:
-            best = WeightedSolution(beta, solution, solution.value - gap, gap, rounds)
+            best = WeightedSolution(beta, solution, solution.value - gap, gap, round_)
         if gap <= tol * max(solution.value, 1e-300) or q.max() <= 0:
             break
         beta = _next_weights(beta, q / q.max(), p)
     assert best is not None
-    return replace(best, rounds=rounds)
+    return replace(best, rounds=round_)
 
 
 def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
     """Weights nearer to those that q calls for, beta_k^(p-1) ~ q_k.
 
-    Half the way there for p >= 3/2. Near p = 1 that target is a single kernel; then the weights
-    that are best for the model of the QP, beta_k^(p+1) ~ beta_k^2 q_k, never raise the value.
+    Half the way there for p >= 3/2. Near p = 1 that target is a single kernel; then towards the
+    weights that are best for the model of the QP, beta_k^(p+1) ~ beta_k^2 q_k, and somewhat beyond.
     """
     if p >= 1.5:
         return _normalised(0.5 * (beta + _normalised(q ** (1.0 / (p - 1.0)), p)), p)
-    return _normalised((beta * beta * q) ** (1.0 / (p + 1.0)), p)
+    nearer = (beta * beta * q) ** (1.0 / (p + 1.0))
+    beyond = np.divide(nearer, beta, out=np.zeros_like(beta), where=beta > 1e-100) ** BEYOND
+    return _normalised(beta * beyond, p)
 
 
 def _normalised(weights: np.ndarray, p: float) -> np.ndarray:

@@ -94,8 +94,8 @@ def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True
 def warn_short(balance: float, missing: float, floor: float) -> None:
     """Say that a cluster misses its least size."""
     warnings.warn(
-        f"balance={balance} could not be met: equal rows or large weights leave a cluster "
-        f"{missing:g} short of {floor:g}. The nearest sizes are kept.",
+        f"balance={balance} cannot be met: equal rows or weights leave a cluster {missing:g} short "
+        f"of {floor:g}. The nearest sizes are kept.",
         UserWarning,
         stacklevel=3,
     )
