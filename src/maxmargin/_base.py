@@ -370,7 +370,8 @@ class BaseMarginClustering(
 
         Mapped training rows have the bits that mapping X again would give.
         """
-        reusable = sample.is_whole and self.feature_map_.landmarks is not None
+        mapped = self.feature_map_.landmarks is not None and rows.shape[0] == X.shape[0]
+        reusable = sample.is_whole and mapped
         rows = rows if reusable else self.feature_map_.rows(X, n_jobs)
         labels = np.empty(rows.shape[0], np.int32)
         lead = np.empty(rows.shape[0], np.float64 if len(labels) <= FLOAT32_ROWS else np.float32)

@@ -217,6 +217,21 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         lead = lead_of(decision, decision.argmax(axis=1))
         return row_losses(np.ones(len(lead)), lead, "hinge")
 
+    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself.
+
+        Examples
+        --------
+        >>> from maxmargin import CuttingPlaneMarginClustering
+        >>> CuttingPlaneMarginClustering().estimate_memory(1_000_000, 50) / 2**20 < 100
+        True
+        """
+        cuts = 40 * self.n_clusters * 8  # bytes per feature
+        if self.kernel == "linear" and self.n_components in ("auto", None):
+            return int((40 + 32) * n_samples + 4 * cuts * n_features)
+        mapped = super().estimate_memory(n_samples, n_features)
+        return int(mapped + 72 * n_samples + 4 * cuts * 512)
+
     def _fit_features(self, sample: Sample, rng, n_jobs):
         params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
         return fit_features(

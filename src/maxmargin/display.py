@@ -343,3 +343,35 @@ def _name_axes(ax: Any, x_name: str, y_name: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color("#888888")
     ax.tick_params(colors="#666666", labelsize=9)
+
+
+def plot_kernel_weights(model: Any, ax: Any = None) -> Any:
+    """Draw the weight of every kernel as a bar.
+
+    Parameters
+    ----------
+    model : MultipleKernelMarginClustering
+        A fitted model.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from maxmargin.display import plot_kernel_weights
+    >>> model = SimpleNamespace(kernel_weights_={"linear": 0.6, "rbf": 0.8})
+    >>> len(plot_kernel_weights(model).patches)
+    2
+    """
+    ax = _axes(ax)
+    names = list(model.kernel_weights_)
+    places = np.arange(len(names))[::-1]
+    ax.barh(places, list(model.kernel_weights_.values()), color=COLOURS[0])
+    ax.set_yticks(places, names)
+    _name_axes(ax, "weight", "")
+    return ax

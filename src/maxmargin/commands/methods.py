@@ -37,6 +37,21 @@ METHODS = {
     "cutting-plane": Method(
         "maxmargin:CuttingPlaneMarginClustering", (*SHARED, "alpha", "score_balance", "nesting")
     ),
+    "multiple-kernel": Method(
+        "maxmargin:MultipleKernelMarginClustering",
+        (
+            "n_components",
+            "balance",
+            "n_init",
+            "max_iter",
+            "seed",
+            "n_jobs",
+            "alpha",
+            "score_balance",
+            "weight_norm",
+            "subset",
+        ),
+    ),
     "semidefinite": Method(
         "maxmargin:SemidefiniteMarginClustering",
         (
@@ -119,6 +134,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": float,
         "help": "largest difference of two clusters' mean scores (cutting-plane)",
     },
+    "weight_norm": {
+        "type": float,
+        "help": "p >= 1 in sum beta^p <= 1 of multiple-kernel; 1 selects few kernels (default: 2)",
+    },
+    "subset": {"type": positive, "help": "rows that multiple-kernel fits on (default: all)"},
     "nesting": {
         "choices": ["merged", "paper"],
         "help": "order of cuts and labels of cutting-plane (default: merged)",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.cuts import csr_cut_pass, cut_rule, dense_cut_pass, moved_rule
+from ..kernels.cuts import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
 from .qp import QpSolution, ScoreBalance, solve_qp
 from .rows import TILE, Rows, sweep, sweep_stored
 
@@ -265,7 +265,19 @@ class LabelledCuts:
             moved_rule(weights[where], old[where], new[where], part, matrix, sums)
             return matrix, np.concatenate([sums, matrix.sum(axis=0, dtype=np.float64)])
 
-        gathered, sums = sweep(chosen, None, rule)
+        def work(_columns, _shift, where):
+            X, gathered = chosen.data, np.zeros((cuts, k, chosen.shape[1]))
+            code_sums, sums = np.zeros((cuts, k)), np.zeros(cuts)
+            given = weights[where], old[where], new[where], np.ascontiguousarray(codes[:, where])
+            matrix = X.data, X.indices, X.indptr
+            csr_move_pass(matrix, where.start, *given, gathered, code_sums, sums)
+            flat = code_sums.ravel()
+            return gathered.reshape(cuts * k, -1), flat, np.concatenate([sums, flat])
+
+        if chosen.is_sparse:
+            gathered, sums = sweep_stored(chosen, np.zeros((1, chosen.shape[1])), work)
+        else:
+            gathered, sums = sweep(chosen, None, rule)
         change = gathered.reshape(cuts, -1) / self.total
         self.pool.shift(change, sums[:cuts] / self.total)
         self.shares = self.shares + sums[cuts:].reshape(cuts, k) / self.total

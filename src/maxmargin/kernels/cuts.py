@@ -136,3 +136,25 @@ def moved_rule(weights, old, new, codes, matrix, sums):
                 matrix[i, c * k + new[i]] += weights[i]
                 matrix[i, c * k + old[i]] -= weights[i]
                 sums[c] += weights[i] * ((rival != new[i]) * 1.0 - (rival != old[i]) * 1.0)
+
+
+@njit(cache=True, nogil=True)
+def csr_move_pass(matrix, start, weights, old, new, codes, gathered, code_sums, sums):
+    """:func:`moved_rule` over CSR rows from ``start`` on, with the product: nothing dense per row.
+
+    ``codes`` is (cuts, rows), ``gathered`` (cuts, k, r), ``code_sums`` (cuts, k).
+    """
+    data, indices, indptr = matrix
+    for c in range(codes.shape[0]):
+        for j in range(len(old)):
+            rival = codes[c, j] - 1
+            if rival >= 0:
+                a, p, weight = old[j], new[j], weights[j]
+                sums[c] += weight * ((rival != p) * 1.0 - (rival != a) * 1.0)
+                code_sums[c, p] += weight
+                code_sums[c, a] -= weight
+                target, source = gathered[c, p], gathered[c, a]
+                for t in range(U(indptr[start + j]), U(indptr[start + j + 1])):
+                    part, at = weight * data[t], U(indices[t])
+                    target[at] += part
+                    source[at] -= part
