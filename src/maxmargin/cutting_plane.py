@@ -41,11 +41,11 @@ import numpy as np
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
-from .engine.balance import row_losses, size_floor, warn_short
+from .engine.balance import size_floor, warn_short
 from .engine.bundle import NOTHING_FOUND, Task, search
 from .engine.cuts import LabelledCuts
 from .engine.features import fit_features, kernel_params
-from .engine.labels import lead_of
+from .engine.labels import lead_losses
 from .engine.qp import ScoreBalance
 from .engine.rows import weighted_sum
 from .engine.samples import Sample
@@ -214,8 +214,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         return isinstance(self.init, str)
 
     def _decision_losses(self, decision):
-        lead = lead_of(decision, decision.argmax(axis=1))
-        return row_losses(np.ones(len(lead)), lead, "hinge")
+        return lead_losses(decision)
 
     def estimate_memory(self, n_samples: int, n_features: int) -> int:
         """Peak memory in bytes that a fit needs beyond X itself.

@@ -52,10 +52,10 @@ from threadpoolctl import threadpool_limits
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .cutting_plane import default_alpha
-from .engine.balance import row_losses, size_floor, warn_short
+from .engine.balance import size_floor, warn_short
 from .engine.bundle import NOTHING_FOUND, Task, search
 from .engine.cuts import LabelledCuts
-from .engine.labels import lead_of
+from .engine.labels import lead_losses
 from .engine.qp import QpSolution, ScoreBalance, solve_qp
 from .engine.samples import Sample
 from .engine.stack import fit_stack, read_sources
@@ -242,8 +242,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         return Z * np.repeat(roots, [m.rank for m in self.feature_map_.maps]).astype(Z.dtype)
 
     def _decision_losses(self, decision):
-        lead = lead_of(decision, decision.argmax(axis=1))
-        return row_losses(np.ones(len(lead)), lead, "hinge")
+        return lead_losses(decision)
 
     def _mergeable(self) -> bool:
         rowwise = self.kernels == "precomputed" or not isinstance(self.init, str)

@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="fit anew after N answers (default: 5)",
     )
-    parser.add_argument(
-        "--limit", type=positive, metavar="N", help="stop after N answers in this session"
-    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="stop after N answers")
     parser.add_argument(
         "--standardize", action="store_true", help="bring all columns to unit variance first"
     )

@@ -88,14 +88,7 @@ class FeatureMap:
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
         """The same rows of Z, bit for bit, mapped once and kept."""
-        Z = np.empty((X.shape[0], self.rank), self.dtype)
-
-        def block(start, stop):
-            for i in range(start, stop, TILE):
-                Z[i : min(i + TILE, stop)] = self.values(X[i : min(i + TILE, stop)])
-
-        over_blocks(X.shape[0], block, n_jobs)
-        return Rows(Z, n_jobs=n_jobs)
+        return mapped_rows(self, X, n_jobs)
 
     def values(self, X) -> np.ndarray:
         """Z of a tile of raw rows."""
@@ -121,6 +114,18 @@ class FeatureMap:
         X = self.points(X).astype(self.dtype, copy=False)
         landmarks = self.landmarks.astype(self.dtype, copy=False)
         return evaluate_kernel(X, landmarks, self.kernel, self.params)
+
+
+def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
+    """Rows of ``features.values``, tile by tile, kept in memory."""
+    Z = np.empty((X.shape[0], features.rank), features.dtype)
+
+    def block(start, stop):
+        for i in range(start, stop, TILE):
+            Z[i : min(i + TILE, stop)] = features.values(X[i : min(i + TILE, stop)])
+
+    over_blocks(X.shape[0], block, n_jobs)
+    return Rows(Z, n_jobs=n_jobs)
 
 
 def _shifted(X, offset):

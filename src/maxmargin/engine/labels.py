@@ -333,6 +333,17 @@ def _middle(longest: np.ndarray) -> np.ndarray:
     return (solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0)
 
 
+def lead_losses(scores: np.ndarray) -> np.ndarray:
+    """Hinge loss of every row by the lead of its best score, as Crammer and Singer count it.
+
+    Examples
+    --------
+    >>> lead_losses(np.array([[0.75, 0.25], [2.0, 0.0]]))
+    array([0.5, 0. ])
+    """
+    return np.maximum(0.0, 1.0 - lead_of(scores, scores.argmax(axis=1)))
+
+
 def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Own score minus the best other one, row by row.
 

@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .features import KERNELS, FeatureMap, check_precomputed, fit_features, kernel_params
-from .rows import TILE, Rows, over_blocks
+from .features import (
+    KERNELS,
+    FeatureMap,
+    check_precomputed,
+    fit_features,
+    kernel_params,
+    mapped_rows,
+)
+from .rows import Rows
 
 PARAMETERS = ("gamma", "degree", "coef0", "width")
 
@@ -93,14 +100,7 @@ class FeatureStack:
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
         """The same rows of features, bit for bit, mapped once and kept."""
-        Z = np.empty((X.shape[0], self.rank), self.dtype)
-
-        def block(start, stop):
-            for i in range(start, stop, TILE):
-                Z[i : min(i + TILE, stop)] = self.values(X[i : min(i + TILE, stop)])
-
-        over_blocks(X.shape[0], block, n_jobs)
-        return Rows(Z, n_jobs=n_jobs)
+        return mapped_rows(self, X, n_jobs)
 
 
 def fit_stack(
