@@ -294,8 +294,7 @@ def best_start(cuts: LabelledCuts, starts: list, task: Task) -> tuple[Stage, Sta
     ways = [[last]]
     if task.anneal and last < ANNEAL_FROM:
         ways.append(np.geomspace(ANNEAL_FROM, last, ANNEAL_STEPS).tolist())
-    tol = max(task.tol, ROUGH_TOL) if task.nesting == "merged" else task.tol
-    rough = replace(task, tol=tol, max_iter=min(task.max_iter, ROUGH_PASSES))
+    rough = replace(_rough(task), max_iter=min(task.max_iter, ROUGH_PASSES))
     objectives: list[float] = []
     for labels, coef in starts:
         led = []
@@ -311,6 +310,11 @@ def best_start(cuts: LabelledCuts, starts: list, task: Task) -> tuple[Stage, Sta
                 best = Stage(trial, task), replace(state, ahead=stage.solve()[1])
         objectives.append(min(led))
     return *best, objectives
+
+
+def _rough(task: Task) -> Task:
+    """The task where its result is only compared, or continued on more rows."""
+    return replace(task, tol=max(task.tol, ROUGH_TOL)) if task.nesting == "merged" else task
 
 
 def _run(stage: Stage, state: State) -> Outcome:
@@ -435,4 +439,4 @@ def _subsample(cuts: LabelledCuts, task: Task, size: int, rng) -> tuple[Labelled
     if len(known) > size:
         known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
     some = cuts.taken(np.union1d(few, known))
-    return some, replace(task, floor=task.floor * some.total / cuts.total)
+    return some, replace(_rough(task), floor=task.floor * some.total / cuts.total)
