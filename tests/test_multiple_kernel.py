@@ -14,6 +14,7 @@ from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClusteri
 from maxmargin.engine.qp import solve_qp
 from maxmargin.metrics import clustering_error
 from maxmargin.multiple_kernel import KernelWeights, solve_cone_program, solve_weights
+from maxmargin.persistence import load_model, save_model
 
 
 def random_cuts(rng, count, m=None):
@@ -188,6 +189,33 @@ def test_a_subset_labels_the_rest():
     assert model.feature_map_.maps[-1].landmarks.shape[0] <= 100
 
 
+def test_known_rows_name_the_clusters_of_a_subset():
+    X, y = load_digits(return_X_y=True)
+    three = np.isin(y, [0, 1, 6])
+    X, y = X[three], np.searchsorted([0, 1, 6], y[three])
+    known = np.full(len(y), -1)
+    for c in range(3):
+        known[np.flatnonzero(y == c)[:2]] = (c + 1) % 3
+    for seed in range(4):
+        model = MultipleKernelMarginClustering(3, subset=60, random_state=seed)
+        model.fit(X, partial_labels=known)
+        assert (model.predict(X) == (y + 1) % 3).mean() > 0.9
+
+
+def test_zero_weights_and_matrices_are_refused():
+    K = np.eye(20)
+    weights = np.r_[np.ones(15), np.zeros(5)]
+    with pytest.raises(ValueError, match="leave out those rows, and their columns"):
+        MultipleKernelMarginClustering(kernels="precomputed").fit(K, sample_weight=weights)
+
+
+def test_models_of_sparse_rows_can_be_saved(tmp_path):
+    X = sparse.csr_matrix(load_digits(return_X_y=True)[0][:100])
+    model = MultipleKernelMarginClustering(random_state=0).fit(X)
+    save_model(model, tmp_path / "m.skops")
+    assert (load_model(tmp_path / "m.skops").predict(X) == model.labels_).all()
+
+
 def test_score_balance_frees_intercepts():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(150, 3)), rng.normal(size=(50, 3)) + np.array([6, 0, 0])])
@@ -230,6 +258,12 @@ def test_a_trivial_model_is_said_to_be_one():
         ([([9], "rbf")], "column 9"),
         ([(["a"], "rbf")], "no column names"),
         (["precomputed"], "needs 20 columns, got 4"),
+        ([("rbf", {"width": 0})], "width must be a number above 0"),
+        ([("rbf", {"gamma": -1.0})], "gamma must be a number above 0"),
+        ([("poly", {"degree": "a"})], "degree must be a number"),
+        ([("rbf", {"gamma": 1.0, "width": 1.0})], "both gamma and width"),
+        ([("linear", {"width": 1.0})], "not with 'linear'"),
+        ([([0.5], "rbf")], "whole numbers"),
     ],
 )
 def test_wrong_kernels_are_named(kernels, message):

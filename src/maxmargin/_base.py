@@ -237,8 +237,8 @@ class BaseMarginClustering(
                 f"init must have one label for each of the {sample.n_given} rows of X, got an "
                 f"array of shape {labels.shape}."
             )
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise ValueError("init must be labels, got values that are not finite.")
+        if labels.dtype == object or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
+            raise ValueError("init must be labels: whole numbers or names, none of them missing.")
         names, places = np.unique(labels, return_inverse=True)
         if len(names) > self.n_clusters:
             raise ValueError(

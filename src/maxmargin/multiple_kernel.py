@@ -244,10 +244,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def _decision_losses(self, decision):
         return lead_losses(decision)
 
+    def _has_matrices(self) -> bool:
+        """Whether columns of X stand for rows: kernel matrices are among the kernels."""
+        return "precomputed" in str(self.kernels)
+
     def _mergeable(self) -> bool:
-        rowwise = self.kernels == "precomputed" or not isinstance(self.init, str)
-        listed = () if isinstance(self.kernels, str) else self.kernels
-        return not rowwise and "precomputed" not in str(listed)
+        return isinstance(self.init, str) and not self._has_matrices()
 
     def estimate_memory(self, n_samples: int, n_features: int) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
@@ -264,12 +266,18 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
         self._check_solver()
         X, n = sample.X, sample.X.shape[0]
+        if self._has_matrices() and n < sample.n_given:
+            raise ValueError(
+                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
+                "leave out those rows, and their columns of every kernel."
+            )
         sources = read_sources(self._listed(X), X, getattr(self, "feature_names_in_", None))
         chosen = np.arange(n)
         if self.subset is not None and self.subset < n:
             if any(source.kernel == "precomputed" for source in sources):
                 raise ValueError("subset does not go with precomputed kernels: pass fewer rows.")
-            chosen = np.sort(rng.choice(n, max(self.subset, self.n_clusters), replace=False))
+            chosen = rng.choice(n, max(self.subset, self.n_clusters), replace=False)
+            chosen = np.union1d(chosen, np.flatnonzero(sample.known >= 0))  # they name clusters
             X = X[chosen]
         self._chosen = chosen
         return fit_stack(
@@ -352,7 +360,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             warn_short(self.balance, state.missing, task.floor)
         self._warn_if_trivial(state.value, alpha)
         report = found.report
-        beta = penalty.weights(state.coef)
+        constant = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
+        beta = np.where(constant, 0.0, penalty.weights(state.coef))
         return Model(
             coef=state.coef,
             intercept=state.intercept + state.prices,

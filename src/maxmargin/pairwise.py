@@ -42,7 +42,7 @@ an eighth of the passes and less, and knows how far it is from the optimum.
 from __future__ import annotations
 
 import warnings
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -284,8 +284,15 @@ class PairwiseMarginClustering(BaseMarginClustering):
         """
         from .queries import suggested_pairs
 
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be a whole number of pairs, 1 or more, got {n!r}.")
         scores = self.decision_function(X)
         known = PairwiseConstraints(len(scores)) if constraints is None else constraints
+        if not isinstance(known, PairwiseConstraints) or len(known) != len(scores):
+            raise ValueError(
+                f"constraints must be PairwiseConstraints for the {len(scores)} rows of X, got "
+                f"{known!r}."
+            )
         return suggested_pairs(scores, n, known, check_random_state(random_state))
 
     def _decision_losses(self, decision):

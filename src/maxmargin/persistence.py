@@ -25,7 +25,11 @@ __all__ = ["load_model", "save_model"]
 MODEL_SUFFIXES = (".skops", ".joblib", ".pkl")
 _VERSION = "_maxmargin_version"
 # skops asks about it, yet builds it from the type of an empty array, without running anything.
-_HARMLESS = {"numpy.dtype"}
+_HARMLESS = {
+    "numpy.dtype",
+    "scipy.sparse._csr.csr_matrix",
+    "scipy.sparse._csr.csr_array",
+}
 _NO_SKOPS = 'Install it (pip install "maxmargin[io]"), or use a name that ends in .joblib'
 
 

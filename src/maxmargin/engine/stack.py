@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,7 @@ def _read(spec: Any, where: str, width: int, names) -> Source:
         unknown = sorted(set(params) - set(PARAMETERS))
         if unknown:
             raise ValueError(f"{where} has the parameter {unknown[0]!r}; known are {PARAMETERS}.")
+        _check_parameters(spec, params, where)
     if callable(spec):
         return Source(getattr(spec, "__name__", "callable"), spec, params)
     if isinstance(spec, str) and spec in KERNELS:
@@ -193,6 +195,22 @@ def _read(spec: Any, where: str, width: int, names) -> Source:
         f"{where} must be a kernel's name ({', '.join(KERNELS)}), a callable, (name, parameters) "
         f"or (columns, kernel), got {spec!r}."
     )
+
+
+def _check_parameters(kernel, params: dict, where: str) -> None:
+    """Refuse values that no kernel can have."""
+    if "gamma" in params and "width" in params:
+        raise ValueError(f"{where} has both gamma and width; give one.")
+    if "width" in params and kernel not in ("rbf", "laplacian"):
+        raise ValueError(f"{where}: width goes with rbf and laplacian, not with {kernel!r}.")
+    for name, value in params.items():
+        if name == "gamma" and (value == "median" or value is None):
+            continue
+        number = isinstance(value, Real) and abs(float(value)) < np.inf
+        least = {"gamma": 0.0, "width": 0.0, "degree": 0.0}.get(name, -np.inf)
+        low = number and (value < least or (value == least and name != "degree"))
+        if not number or low:
+            raise ValueError(f"{where}: {name} must be a number above {least:g}, got {value!r}.")
 
 
 def _column_label(columns) -> str:
@@ -211,7 +229,7 @@ def _column_numbers(columns, where: str, width: int, names) -> np.ndarray:
         if columns.dtype.kind in "US" or columns.dtype == object:
             if names is None:
                 raise ValueError(f"{where} names columns, but X has no column names.")
-            missing = sorted(set(columns.tolist()) - set(names))
+            missing = [c for c in columns.tolist() if c not in set(names)]
             if missing:
                 raise ValueError(f"{where}: X has no column {missing[0]!r}.")
             numbers = np.array([list(names).index(c) for c in columns])
@@ -219,8 +237,15 @@ def _column_numbers(columns, where: str, width: int, names) -> np.ndarray:
             if len(columns) != width:
                 raise ValueError(f"{where}: a mask of {len(columns)} for {width} columns of X.")
             numbers = np.flatnonzero(columns)
-        else:
+        elif columns.dtype.kind in "iu" and columns.ndim == 1:
             numbers = columns.astype(np.int64)
+        elif columns.size:
+            raise ValueError(
+                f"{where}: columns must be names, whole numbers, a mask or a slice, got "
+                f"{columns!r}."
+            )
+        else:
+            numbers = np.zeros(0, np.int64)
     if len(numbers) == 0:
         raise ValueError(f"{where} sees no column of X.")
     if numbers.min() < -width or numbers.max() >= width:
