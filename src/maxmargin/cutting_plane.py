@@ -273,16 +273,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         state = found.outcome.state
         if state.missing > 0:
             warn_short(self.balance, state.missing, task.floor)
-        return Model(
-            coef=state.coef,
-            intercept=state.intercept + state.prices,
-            paths=np.eye(k),
-            objective=state.value,
-            history=found.outcome.history,
-            n_iter=found.outcome.n_iter,
-            stop_reason=found.outcome.stop_reason,
-            extras=found.report,
-        )
+        return Model(**found.fields, extras=found.report)
 
 
 def default_alpha(k: int) -> float:

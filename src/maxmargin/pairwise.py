@@ -52,7 +52,7 @@ from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_
 from ._compat import Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
 from .engine.balance import size_floor
-from .engine.labels import lead_of
+from .engine.labels import lead_losses
 from .engine.links import Links
 from .engine.pair_problem import PairProblem, pair_problem
 from .engine.pair_search import DEFAULT_ALPHA, Search, parted
@@ -296,7 +296,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         return suggested_pairs(scores, n, known, check_random_state(random_state))
 
     def _decision_losses(self, decision):
-        return np.maximum(0.0, 1.0 - lead_of(decision, decision.argmax(axis=1)))
+        return lead_losses(decision)
 
     def _mergeable(self) -> bool:
         return isinstance(self.init, str)

@@ -372,6 +372,20 @@ class Found:
     objectives: list[float]
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """The model found, one score per cluster, and how."""
+        state, outcome = self.outcome.state, self.outcome
+        return {
+            "coef": state.coef,
+            "intercept": state.intercept + state.prices,
+            "paths": np.eye(len(state.coef)),
+            "objective": state.value,
+            "history": outcome.history,
+            "n_iter": outcome.n_iter,
+            "stop_reason": outcome.stop_reason,
+        }
+
+    @property
     def report(self) -> dict[str, Any]:
         """Fitted attributes that the methods share."""
         history = self.outcome.history
