@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -14,8 +15,10 @@ from sklearn.base import clone
 from maxmargin import (
     BisectingMarginClustering,
     CuttingPlaneMarginClustering,
+    cli,
     open_rows,
 )
+from maxmargin.commands.blocks import Progress
 from maxmargin.engine.blocks import RowBlocks
 from maxmargin.engine.rows import Rows, scores, weighted_gram, weighted_sum
 
@@ -343,3 +346,59 @@ def test_a_model_fitted_on_dask_loads_where_there_is_no_dask(rows, tmp_path):
     )
     expected = " ".join(map(str, model.predict(rows[:100])))
     assert done.stdout.splitlines() == [expected, expected], done.stderr[-2000:]
+
+
+# -- the command line --------------------------------------------------------------------
+
+
+def test_fit_within_a_memory_limit(rows, fitted, tmp_path, capsys):
+    path = written(rows, tmp_path, "parquet")
+    out, model = tmp_path / "labels.npy", tmp_path / "model.skops"
+    line = f"fit {path} -k 4 --method cutting-plane --seed 0 --memory 4GiB"
+    assert cli.main(f"{line} --out {out} --model {model}".split()) == 0
+    np.testing.assert_array_equal(np.load(out), fitted("cutting-plane").labels_)
+    said = capsys.readouterr()
+    assert "40,000 rows, 6 columns -> 4 clusters" in said.out
+    assert "pass" not in said.err  # no bar where nobody watches
+
+
+def test_too_small_a_limit_says_the_least_that_works(rows, tmp_path, capsys):
+    path = written(rows, tmp_path, "parquet")
+    line = f"fit {path} -k 4 --method cutting-plane --memory"
+    assert cli.main(f"{line} 1MiB".split()) == 1
+    said = capsys.readouterr().err
+    least = re.search(r"Give at least ([\d,]+MiB)", said)[1].replace(",", "")
+    assert cli.main(f"{line} {least}".split()) == 0
+    assert cli.main(f"{line} lots".split()) == 2
+    assert "'lots' is no size; give one like 2GiB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--standardize", "--plot a.png", "--id-column x0"])
+def test_options_that_need_all_rows_are_refused(option, rows, tmp_path, capsys):
+    path = written(rows, tmp_path, "npy")
+    line = f"fit {path} -k 2 --method cutting-plane --memory 1GiB {option}"
+    assert cli.main(line.split()) == 2
+    assert "does not go with --memory and --dask" in capsys.readouterr().err
+
+
+def test_no_scheduler_at_the_address(rows, tmp_path, capsys):
+    pytest.importorskip("distributed")
+    path = written(rows, tmp_path, "npy")
+    line = f"fit {path} -k 2 --method cutting-plane --dask not-an-address://"
+    assert cli.main(line.split()) == 1
+    assert "no scheduler answers" in capsys.readouterr().err
+
+
+def test_the_bar_says_pass_share_and_rest(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("maxmargin.commands.blocks.time.monotonic", lambda: clock[0])
+    rows = RowBlocks(lambda i: np.zeros((1, 1)), [1] * 4, 1, float)
+    progress = Progress(rows, n_clusters=4)
+    told = []
+    for count in range(64):
+        clock[0] += 0.5
+        progress(count % 4)
+        told.append(progress.told())
+    assert told[2] == "pass 1 of about 16:  75% read, about 30 s left"
+    assert told[33] == "pass 9 of about 16:  50% read, about 15 s left"
+    assert told[-1].startswith("pass 17 of about 18:   0% read")  # longer than thought

@@ -212,18 +212,18 @@ class DaskBlocks(RowBlocks):
         recipe = dask.delayed(
             (kernel, replace(rows, data=None), shared, self.dtype), traverse=False
         )
-        work = dask.delayed(_on_chunk, pure=False, nout=1 + n_made)
+        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(_first, pure=False)
+        places = [column.place if isinstance(column, Kept) else None for column in columns]
         jobs = []
         for i, chunk in enumerate(self.array.to_delayed().ravel()):
             start, stop = self._start(i), int(self.ends[i])
             parts = [_part_for(column, i, start, stop) for column in columns]
-            jobs.append(work(recipe, chunk, *parts))
-        wanted = [job[place] for place in range(1 + n_made) for job in jobs]
+            jobs.append(work(recipe, chunk, places, *parts))
         with _Connection(self.client):
-            kept = self.client.persist(wanted)
-        n = len(jobs)
-        made = tuple(Kept(tuple(kept[n * (1 + m) : n * (2 + m)])) for m in range(n_made))
-        return made, (sums for chunk in _computed(kept[:n], self.client) for sums in chunk)
+            kept = self.client.persist(jobs)
+        made = tuple(Kept(tuple(kept), 1 + m) for m in range(n_made))
+        found = _computed([first(job) for job in kept], self.client)
+        return made, (sums for chunk in found for sums in chunk)
 
 
 class _Chunks:
@@ -238,9 +238,10 @@ class _Chunks:
 
 @dataclass(frozen=True)
 class Kept:
-    """A column whose parts stay on the workers."""
+    """A column that stays on the workers: one of the results of every task."""
 
     parts: tuple
+    place: int
 
 
 @dataclass(frozen=True)
@@ -259,10 +260,11 @@ def _part_for(column, i: int, start: int, stop: int):
     return part_of_column(column, start, stop)
 
 
-def _on_chunk(recipe, chunk, *parts):
-    """The task: a kernel on the blocks of one chunk."""
+def _on_chunk(recipe, chunk, places, *parts):
+    """The task: a kernel on the blocks of one chunk; its sums and the columns that it makes."""
     kernel, rows, shared, dtype = recipe
-    columns = [np.full(p.count, p.value) if isinstance(p, _Same) else p for p in parts]
+    columns = [part if place is None else part[place] for part, place in zip(parts, places)]
+    columns = [np.full(c.count, c.value) if isinstance(c, _Same) else c for c in columns]
     rows = replace(rows, data=chunk.astype(dtype, copy=False), n_jobs=1)
     sums, made = [], []
     _one_thread()
@@ -285,6 +287,10 @@ _limited: list = []
 def _map_chunk(chunk, features, dtype):
     tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
     return np.concatenate(tiles)
+
+
+def _first(results):
+    return results[0]
 
 
 def _take(chunk, rows):
