@@ -42,7 +42,7 @@ import numpy as np
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import size_floor, warn_short
-from .engine.bundle import NOTHING_FOUND, Task, search
+from .engine.bundle import GROWTH, NOTHING_FOUND, SAMPLE_BYTES, START_ROWS, Task, search
 from .engine.cuts import LabelledCuts
 from .engine.features import fit_features, kernel_params
 from .engine.labels import lead_losses
@@ -231,7 +231,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         """
         cuts = 40 * self.n_clusters * 8  # bytes per feature
         if self.kernel == "linear" and self.n_components in ("auto", None):
-            return int(ROW_BYTES * n_samples + 4 * cuts * n_features)
+            largest = max(START_ROWS * GROWTH * 8 * n_features, SAMPLE_BYTES) if in_blocks else 0
+            return int(ROW_BYTES * n_samples + 4 * cuts * n_features + largest)
         mapped = super().estimate_memory(n_samples, n_features, in_blocks)
         return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
 

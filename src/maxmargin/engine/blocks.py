@@ -158,10 +158,14 @@ class RowBlocks:
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
         block = np.searchsorted(self.ends, rising, side="right")
-        parts = []
-        for i in np.unique(block):
-            parts.append(self._block(int(i))[rising[block == i] - self._start(int(i))])
-        found = self._joined(parts)
+        picked = ((block == i, int(i)) for i in np.unique(block))
+        parts = ((w, self._block(i)[rising[w] - self._start(i)]) for w, i in picked)
+        if self.is_sparse:
+            found = self._joined([part for _, part in parts])
+        else:
+            found = np.empty((len(rising), self.shape[1]), self.dtype)  # a list would take as much
+            for where, part in parts:
+                found[where] = part
         if (np.diff(order) == 1).all():
             return found
         back = np.empty_like(order)

@@ -24,6 +24,7 @@ from .starts import kmeans_labels
 
 ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
 START_ROWS, GROWTH = 5000, 10  # rows that starts are compared on, then ten times as many, then all
+SAMPLE_BYTES = 64 * 2**20  # of a sample of more than START_ROWS * GROWTH rows
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
 ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
 OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
@@ -428,7 +429,7 @@ def search(
         plain = replace(task, anneal=False)  # strong regularisation would forget the labels
         stage, state, objectives = best_start(cuts, [_from_labels(cuts, given)], plain)
         return Found(stage, conclude(stage, state), objectives)
-    first, *larger = _growing(cuts.rows.shape[0])
+    first, *larger = growing(cuts.rows.shape, cuts.rows.dtype.itemsize)
     some, part = _subsample(cuts, task, first, rng)
     stage, state, objectives = best_start(some, starts_of(some, part, init, n_starts, rng), part)
     for size in larger:
@@ -454,11 +455,21 @@ def _model_kept(stage: Stage, state: State):
         raise
 
 
-def _growing(n: int) -> list[int]:
-    """Numbers of rows to work on: enough to compare starts, then more, then all."""
-    sizes = []
-    size = START_ROWS
+def growing(shape: tuple[int, int], itemsize: int) -> list[int]:
+    """Numbers of rows to work on: enough to compare starts, then more, then all.
+
+    A sample has a fifth of the rows at most, and does not fill the memory.
+
+    Examples
+    --------
+    >>> growing((3_000_000, 10), 8), growing((3_000_000, 100), 8)
+    ([5000, 50000, 500000, 3000000], [5000, 50000, 3000000])
+    """
+    n, width = shape
+    sizes, size = [], START_ROWS
     while size < n / (1 if size == START_ROWS else GROWTH / 2):
+        if size > START_ROWS * GROWTH and size * width * itemsize > SAMPLE_BYTES:
+            break
         sizes.append(size)
         size *= GROWTH
     return [*sizes, n]
