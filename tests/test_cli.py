@@ -350,7 +350,7 @@ def test_check_tells_everything_and_its_code(folder, run, run_json):
 
 
 def test_check_warns_of_a_fit_too_large_for_the_machine(folder, run, monkeypatch):
-    monkeypatch.setattr("maxmargin._base._available_memory", lambda: 1000.0)
+    monkeypatch.setattr("maxmargin._base.available_memory", lambda: 1000.0)
     code, out, _ = run("check d.csv --id-column who")
     assert code == 0 and "0.0 MB are free" in out and "--n-components" in out
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .bisecting import BisectingMarginClustering
     from .constraints import PairwiseConstraints
     from .cutting_plane import CuttingPlaneMarginClustering
+    from .io import open_rows
     from .least_squares import LeastSquaresMarginClustering
     from .multiple_kernel import MultipleKernelMarginClustering
     from .pairwise import PairwiseMarginClustering
@@ -31,6 +32,7 @@ __all__ = [
     "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
+    "open_rows",
     "segment_image",
     "select_parameters",
 ]
@@ -46,6 +48,7 @@ _HOMES = {
     "MultipleKernelMarginClustering": ".multiple_kernel",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
+    "open_rows": ".io",
     "segment_image": ".segmentation",
     "select_parameters": ".selection",
 }

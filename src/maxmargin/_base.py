@@ -35,6 +35,8 @@ from ._compat import (
     progress_callbacks,
     with_callbacks,
 )
+from .engine.blocks import RowBlocks, SchedulerLost, available_memory
+from .engine.cluster import DaskBlocks, as_dask_array, is_dask, lazily
 from .engine.descent import CONVERGED, MAX_ITER
 from .engine.features import (
     FLOAT32_ROWS,
@@ -47,8 +49,8 @@ from .engine.features import (
     kernel_params,
 )
 from .engine.links import Links
-from .engine.rows import BLOCK, Rows, over_blocks, scores, sweep
-from .engine.samples import Sample, count_distinct, linked_sample, make_sample
+from .engine.rows import BLOCK, Rows, all_equal, over_blocks, run, scores, tiles_of
+from .engine.samples import MERGE_ROWS, Sample, count_distinct, linked_sample, make_sample
 from .kernels.decide import decide
 
 SHARED_CONSTRAINTS: dict[str, list] = {
@@ -125,13 +127,39 @@ def decisions(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return labels, lead
 
 
+def decide_block(block: Rows, parts, coef, levels, paths):
+    """Block kernel: the labels and leads of rows, as predict gives them.
+
+    With parts (weights and known labels) also the weight of every cluster, its first row and its
+    most certain one, with that row's lead.
+    """
+    n, k = block.shape[0], len(paths)
+    labels, lead = np.zeros(n, np.int32), np.zeros(n)
+    if len(coef):
+        columns = np.ascontiguousarray(coef.T, dtype=block.dtype)
+        for i, j in tiles_of(n):
+            split_scores = block.tile(i, j).scores(columns).astype(np.float64) + levels
+            decide(cluster_scores(split_scores, paths), labels[i:j], lead[i:j])
+    if not parts:
+        return (labels, lead), None
+    weights, known = parts
+    labels = np.where(known >= 0, known, labels)
+    member = labels == np.arange(k)[:, None]
+    held = np.where(member, lead, -np.inf)
+    first = np.where(member.any(axis=1), member.argmax(axis=1), n)
+    sizes = np.bincount(labels, weights, minlength=k)
+    return (), (n, sizes, first, held.argmax(axis=1), held.max(axis=1, initial=-np.inf))
+
+
 @contextmanager
 def earlier_fit_kept(estimator):
     """Put the fitted attributes back if the fit does not come to its end."""
     before = estimator.__dict__.copy()
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, SchedulerLost) and error.found is not None:
+            raise  # the model so far is there to go on from
         callbacks = {k: v for k, v in estimator.__dict__.items() if k.startswith("_callback")}
         to_teardown = estimator.__dict__.get("_skl_callbacks_to_teardown")
         estimator.__dict__.clear()
@@ -154,6 +182,7 @@ class BaseMarginClustering(
     mapped rows, and ``_decision_losses(decision)``, the loss of rows with given scores.
     """
 
+    _takes_blocks = True  # whether rows may come in blocks, from a file or a dask array
     _fit_rows: Callable[..., Model]
     _decision_losses: Callable[[np.ndarray], np.ndarray]
 
@@ -194,10 +223,11 @@ class BaseMarginClustering(
         if self.verbose and not getattr(self, "_skl_callbacks", None):
             self.set_callbacks(*progress_callbacks())
             try:
-                return self._fit_validated(X, weights, known, links, warm, watch)
+                self._fit_validated(X, weights, known, links, warm, watch)
             finally:
                 self.set_callbacks()
-        return self._fit_validated(X, weights, known, links, warm, watch)
+        else:
+            self._fit_validated(X, weights, known, links, warm, watch)
 
     def _fit_validated(self, X, weights, known, links, warm, watch) -> None:
         rng = self._generator()
@@ -210,7 +240,11 @@ class BaseMarginClustering(
                 sample = linked_sample(sample, links, weights, known)
             fmap, rows = self._fit_features(sample, rng, n_jobs)
             own = FitWatch(self) if watch is None else watch
-            model = self._fit_rows(rows, sample, fmap, rng, own, warm)
+            try:
+                model = self._fit_rows(rows, sample, fmap, rng, own, warm)
+            except SchedulerLost as lost:
+                self._publish_checkpoint(lost, fmap)
+                raise
             self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
             if watch is None:
                 own.close()
@@ -261,6 +295,11 @@ class BaseMarginClustering(
     # -- checks ---------------------------------------------------------------------------------
 
     def _validated(self, X, reset: bool):
+        if is_dask(X):
+            names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+            X = DaskBlocks(as_dask_array(X, lengths=True), column_names=names)
+        if isinstance(X, RowBlocks):
+            return self._validated_blocks(X, reset)
         X = validate_data(
             self,
             X,
@@ -277,10 +316,40 @@ class BaseMarginClustering(
             check_precomputed(X)
         return X
 
+    def _validated_blocks(self, X: RowBlocks, reset: bool):
+        """Rows in blocks; few of them are brought into memory, where equal rows are merged."""
+        if self._pairwise or not self._takes_blocks:
+            what = "kernel='precomputed'" if self._takes_blocks else type(self).__name__
+            raise ValueError(
+                f"{what} needs all rows in memory, got rows in {len(X.sizes)} blocks. Pass an "
+                "array, or fit a sample of the rows and predict the rest."
+            )
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(
+                f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
+                f"(shape={X.shape}) while a minimum of 1 is required."
+            )
+        if reset:
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if X.column_names is not None:
+                self.feature_names_in_ = np.asarray(X.column_names, object)
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if isinstance(X, DaskBlocks) and X.is_remote:
+            X.check()
+        if X.shape[0] <= MERGE_ROWS:
+            X = X[:]
+            check_magnitude(X)
+        return X
+
     def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights = _check_sample_weight(np.asarray(sample_weight), X, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError(
                 f"sample_weight must not be negative; row {int(np.argmin(weights))} has "
@@ -317,6 +386,8 @@ class BaseMarginClustering(
             raise ValueError(
                 f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
             )
+        if isinstance(X, RowBlocks):
+            return
         rows = X if weights is None else X[np.flatnonzero(weights)]
         distinct = count_distinct(rows, k) if k > 1 else k
         if distinct < k:
@@ -327,7 +398,7 @@ class BaseMarginClustering(
         self._check_memory(X.shape)
 
     def _check_memory(self, shape: tuple[int, int]) -> None:
-        needed, available = self.estimate_memory(*shape), _available_memory()
+        needed, available = self.estimate_memory(*shape), available_memory()
         if needed > available:
             raise MemoryError(
                 f"This fit needs about {needed / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are "
@@ -354,6 +425,17 @@ class BaseMarginClustering(
 
     def _publish(self, model, fmap, rows, X, weights, known, n_jobs, sample) -> None:
         """Set the fitted attributes of a model on one feature map."""
+        self._publish_model(model, fmap)
+        if isinstance(X, DaskBlocks) and X.is_remote:
+            self._publish_apart(model, X, sample, n_jobs)
+            return
+        labels, lead = self._training_decisions(X, rows, sample, n_jobs)
+        self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
+        if isinstance(X, DaskBlocks):
+            self.labels_: Any = X.like(self.labels_)
+
+    def _publish_model(self, model: Model, fmap) -> None:
+        """Set what the predict path needs."""
         self.feature_scale_ = fmap.scale
         if fmap.landmarks is None:
             # coef_ and intercept_ of the linear kernel apply to raw rows.
@@ -362,8 +444,48 @@ class BaseMarginClustering(
             fmap = replace(fmap, scale=1.0)
         self.feature_map_ = fmap
         self.coef_, self.intercept_, self._paths = model.coef, model.intercept, model.paths
-        labels, lead = self._training_decisions(X, rows, sample, n_jobs)
-        self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
+
+    def _publish_checkpoint(self, lost: SchedulerLost, fmap) -> None:
+        """Set what predict needs, from the best model before the cluster went away."""
+        if lost.found is None:
+            return
+        coef, intercept = lost.found
+        model = Model(coef, intercept, np.eye(len(coef)))
+        self._publish_model(model, fmap)
+        lost.args = (
+            f"{lost.args[0]} With warm_start=True the next fit goes on from the model found so "
+            "far, which is kept in this estimator.",
+        )
+
+    def _publish_apart(self, model, X: DaskBlocks, sample, n_jobs) -> None:
+        """Set the fitted attributes where the rows are on other machines: so are their labels."""
+        k, start = self.n_clusters, 0
+        sizes, first = np.zeros(k), np.full(k, X.shape[0])
+        exemplars, best = np.full(k, -1), np.full(k, -np.inf)
+        rows = self.feature_map_.rows(sample.X, n_jobs)
+        shared, columns = (self.coef_, self._levels(), model.paths), (sample.weights, sample.known)
+        for n, held, earliest, certain, leads in run(rows, decide_block, shared, columns)[1]:
+            sizes += held
+            better = leads > best
+            exemplars[better], best[better] = start + certain[better], leads[better]
+            first = np.where((earliest < n) & (first == X.shape[0]), start + earliest, first)
+            start += n
+        known = (sample.known[:1] if all_equal(sample.known) else sample.known) >= 0
+        order = np.arange(k) if known.any() else np.lexsort((first, -sizes))
+        self._renumber(order)
+        self.cluster_sizes_ = sizes[order] if not sample.whole else sizes[order].astype(np.int64)
+        self.exemplar_indices_ = exemplars[order]
+        if not sample.is_whole:
+            held = self.exemplar_indices_ >= 0
+            self.exemplar_indices_[held] = sample.source[self.exemplar_indices_[held]]
+        self._publish_run(model)
+        labels = self.predict(X.array)
+        if known.any():
+            given = np.full(X.shape[0], -1)
+            given[sample.source] = sample.known
+            given = X.like(given)
+            labels = labels * (given < 0) + given * (given >= 0)
+        self.labels_ = labels
 
     def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
         """What the predict path gives for the rows of the fit: labels, and their leads.
@@ -373,24 +495,16 @@ class BaseMarginClustering(
         mapped = self.feature_map_.landmarks is not None and rows.shape[0] == X.shape[0]
         reusable = sample.is_whole and mapped
         rows = rows if reusable else self.feature_map_.rows(X, n_jobs)
-        labels = np.empty(rows.shape[0], np.int32)
-        lead = np.empty(rows.shape[0], np.float64 if len(labels) <= FLOAT32_ROWS else np.float32)
-        levels = self._levels()
-
-        def rule(tile_scores, where):
-            split_scores = tile_scores.astype(np.float64) + levels
-            decide(cluster_scores(split_scores, self._paths), labels[where], lead[where])
-            return None, 0.0
-
-        if self.coef_.shape[0]:
-            sweep(rows, self.coef_, rule)
-        else:
-            labels[:], lead[:] = 0, 0.0
+        single = rows.shape[0] > FLOAT32_ROWS
+        made = (np.dtype(np.int32), np.dtype(np.float32 if single else np.float64))
+        shared = self.coef_, self._levels(), self._paths
+        (labels, lead), blocks = run(rows, decide_block, shared, (), made)
+        for _ in blocks:
+            pass
         return labels, lead
 
     def _publish_labels(self, model, labels, lead, X, weights, known, sample, n_jobs) -> None:
         """Set what follows from the decisions of the predict path; clusters by falling size."""
-        self._n_features_out = self.n_clusters
         self._paths = model.paths
         order = np.arange(len(model.paths))
         if known is None:
@@ -418,6 +532,11 @@ class BaseMarginClustering(
                 stacklevel=4,
             )
         self.exemplar_indices_ = _exemplars(lead, self.labels_, self.n_clusters)
+        self._publish_run(model)
+
+    def _publish_run(self, model: Model) -> None:
+        """Set what is known of the way to the model."""
+        self._n_features_out = self.n_clusters
         self.objective_ = float(model.objective)
         self.history_ = list(model.history)
         self.n_iter_ = model.n_iter
@@ -465,14 +584,37 @@ class BaseMarginClustering(
         A row belongs to the cluster of its largest score; scores near +-1 are on the margin.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return lazily(self.decision_function, self._lazy_rows(X), self.n_clusters)
         X = self._validated(X, reset=False)
         with threadpool_limits(1):
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
         return cluster_scores(split_scores, self._paths)
 
     def predict(self, X) -> np.ndarray:
-        """Cluster of every row."""
+        """Cluster of every row: an array, or a dask array for a dask array."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily(self.predict, self._lazy_rows(X))
+        if isinstance(X, RowBlocks) and X.shape[0] > MERGE_ROWS:
+            check_is_fitted(self)
+            return self._predict_blocks(self._validated(X, reset=False))
         return self.decision_function(X).argmax(axis=1).astype(np.int32)
+
+    def _predict_blocks(self, X: RowBlocks) -> np.ndarray:
+        """Labels of rows in blocks, without the scores of all of them."""
+        parts = [self.predict(X[i : i + BLOCK]) for i in range(0, X.shape[0], BLOCK)]
+        return np.concatenate(parts)
+
+    def _lazy_rows(self, X):
+        """A dask array of rows of the right width, still to be computed."""
+        X = as_dask_array(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return X
 
     def transform(self, X) -> np.ndarray:
         """Scores of :meth:`decision_function` as new features."""
@@ -484,14 +626,21 @@ class BaseMarginClustering(
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""
-        if not self.warm_start or not hasattr(self, "labels_"):
+        if not self.warm_start or not hasattr(self, "_paths"):
             return None
         if self._paths.shape[0] != self.n_clusters:
             return None
         try:
-            return self.predict(X)
+            return np.asarray(self.predict(X))
         except ValueError:  # rows of another kind: nothing to start from
             return None
+
+    def __getstate__(self):
+        """Labels that are on a cluster stay there: predict gives them again."""
+        state = super().__getstate__()
+        if is_dask(state.get("labels_")):
+            state = {name: value for name, value in state.items() if name != "labels_"}
+        return state
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -529,13 +678,3 @@ def _exemplars(lead: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
             if held[at] > best[cluster]:
                 found[cluster], best[cluster] = start + at, held[at]
     return found
-
-
-def _available_memory() -> float:
-    """Bytes of memory that can be had, infinity where the system does not say."""
-    try:
-        with open("/proc/meminfo") as f:
-            lines = dict(line.split(":", 1) for line in f)
-        return float(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return float("inf")

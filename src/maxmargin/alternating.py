@@ -65,7 +65,7 @@ from .engine.regression import (
     fit_squared,
     shrinkage_for,
 )
-from .engine.rows import Rows, scores, weighted_sum
+from .engine.rows import Rows, part_of, scores, weighted_sum
 from .engine.starts import integer_seed, two_way_starts
 from .engine.tree import (
     cluster_order,
@@ -443,7 +443,7 @@ def recursive_splits(
         classes = len(np.unique(known[indices][known[indices] >= 0]))
         if len(indices) < 2:
             return max(len(indices), classes)
-        if _scatter(rows.take(indices), sample.weights[indices]) == 0:
+        if _scatter(rows.part(indices), sample.weights[indices]) == 0:
             return max(1, classes)
         room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
         return max(room, classes)
@@ -452,7 +452,7 @@ def recursive_splits(
         # Leaves that still mix known classes come first, then the most scattered.
         if len(np.unique(known[indices][known[indices] >= 0])) > 1:
             return np.inf
-        return _scatter(rows.take(indices), sample.weights[indices])
+        return _scatter(rows.part(indices), sample.weights[indices])
 
     tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
     order = cluster_order(tree.leaves, known, sample.weights, n_clusters)
@@ -469,7 +469,7 @@ def split_rows(
     check_known_sizes(known, weights, sizes.floor)
     problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
     shrinkage, alpha = _strength(problem, settings)
-    X = (sample.X if everything else sample.X[indices]) if settings.raw else None
+    X = (sample.X if everything else part_of(sample.X, indices)) if settings.raw else None
     outcome = search(problem, X, start, shrinkage, alpha, settings)
     _warn_about(outcome.state, sizes.floor, settings)
     return oriented_split(outcome, rows, local, weights, alpha)
@@ -479,7 +479,7 @@ def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Row
     """Rows of a leaf, centred and scaled on their own: as they are read, and stored."""
     if len(indices) == rows.shape[0]:
         return rows, rows
-    local = centred_rows(rows.take(indices), weights)[0]
+    local = centred_rows(rows.part(indices), weights)[0]
     return local, local.stored()
 
 
@@ -622,7 +622,7 @@ def _compressed(problem: Problem, shrinkage: float) -> Problem:
     """
     factor = problem.factor
     keep = factor.eigenvalues > 0.01 * shrinkage
-    if 2 * np.count_nonzero(keep) > len(keep):
+    if 2 * np.count_nonzero(keep) > len(keep) or factor.rows.is_blocked:
         return problem
     axes = factor.eigenvectors[:, keep]
     rows = Rows(scores(factor.rows, axes.T), n_jobs=factor.rows.n_jobs)

@@ -76,6 +76,7 @@ class BisectingMarginClustering(BaseMarginClustering):
     array([2, 2, 2])
     """
 
+    _takes_blocks = False
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]

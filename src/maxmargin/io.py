@@ -15,12 +15,13 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from .engine.blocks import RowBlocks
 from .files import DataError, atomic_write, check_suffix
 from .formats import Wish, open_sheet
 from .formats.csv_text import MISSING, number
 from .inspection import errors
 
-__all__ = ["DataError", "Table", "read_labels", "read_rows", "write_labels"]
+__all__ = ["DataError", "Table", "open_rows", "read_labels", "read_rows", "write_labels"]
 
 LABEL_SUFFIXES = (".csv", ".parquet", ".npy")
 
@@ -133,6 +134,43 @@ def read_rows(
         sheet.kept.get(label_column) if label_column else None,
         str(path),
     )
+
+
+def open_rows(
+    path: str | os.PathLike[str], *, drop: Sequence[str] = (), format: str | None = None
+) -> RowBlocks:
+    """Open a file that need not fit into memory, as rows that are read block by block.
+
+    Parameters
+    ----------
+    path : path
+        A parquet file (a block is a row group), a npy file or a zarr array.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    format : {"parquet", "npy"}, default=None
+        How to read the file; None goes by its name.
+
+    Returns
+    -------
+    RowBlocks
+        Rows that an estimator's ``fit`` and ``predict`` take in the place of an array;
+        ``to_dask()`` makes a dask array of them, for a cluster.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from maxmargin import CuttingPlaneMarginClustering, open_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "rows.npy")
+    ...     np.save(path, np.repeat(np.eye(2), 10_000, axis=0))
+    ...     model = CuttingPlaneMarginClustering(2, random_state=0).fit(open_rows(path))
+    >>> model.cluster_sizes_.tolist()
+    [10000, 10000]
+    """
+    from .formats.blocks import open_blocks
+
+    return open_blocks(Path(path), Wish(drop=tuple(drop)), format)
 
 
 def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -202,6 +202,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     # A convex problem: there is nothing to start from.
     warm_start = False
 
+    _takes_blocks = False
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
         "relaxation": [StrOptions({"generalized", "full"})],

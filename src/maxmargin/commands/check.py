@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         estimator = build_estimator("alternating", 2, {})
         result |= {
             "memory_needed": estimator.estimate_memory(found.n_rows, found.n_columns),
-            "memory_available": _base._available_memory(),
+            "memory_available": _base.available_memory(),
         }
     return result
 

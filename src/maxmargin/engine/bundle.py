@@ -8,16 +8,18 @@ sample, the way to all rows, and the proof that the margin problem of the final 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from .blocks import SchedulerLost
 from .cuts import LabelledCuts, Look
 from .descent import CONVERGED, MAX_ITER, STALLED, Outcome, descend
 from .prices import floor_prices
-from .rows import scores, weighted_sum
+from .rows import all_equal, cluster_means, scores
 from .starts import kmeans_labels
 
 ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
@@ -182,8 +184,11 @@ class Stage:
         self.last_prices = prices
         return look, prices
 
-    def prices(self, coef, intercept, exact: bool = False) -> np.ndarray:
-        """Prices for the least size of every cluster, found on ``PROBE_ROWS`` rows at most."""
+    def prices(self, coef, intercept, exact: bool = False, more: float = 1.0) -> np.ndarray:
+        """Prices for the least size of every cluster, found on ``PROBE_ROWS`` rows at most.
+
+        ``more`` than the least size can be asked for, where the probe promised too much.
+        """
         cuts, n = self.cuts, self.cuts.rows.shape[0]
         if exact or n <= PROBE_ROWS:
             rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
@@ -192,7 +197,7 @@ class Stage:
             rows, weights, known = cuts.rows.take(few), cuts.weights[few], cuts.known[few]
             floor = self.task.floor * weights.sum() / cuts.total
             # A cluster this small on the probe may be smaller on all rows.
-            floor *= 1.0 + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
+            floor *= more + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
             floor = min(floor, weights.sum() / cuts.k)
         found = scores(rows, coef) + intercept
         return floor_prices(found, weights, floor, known)
@@ -201,10 +206,16 @@ class Stage:
         """The state with prices found on all rows, where those of the probe missed the floor."""
         if state.missing == 0 or self.cuts.rows.shape[0] <= PROBE_ROWS:
             return state
-        prices = self.prices(state.coef, state.intercept, exact=True)
-        look = self.cuts.look(state.coef, state.intercept, prices)
+        point = state.coef, state.intercept
+        # The scores of all rows need not fit into memory where the rows do not.
+        blocked = self.cuts.rows.is_blocked
+        for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
+            prices = self.prices(*point, exact=not blocked, more=more)
+            look = self.cuts.look(*point, prices)
+            if self._missing(look) == 0:
+                break
         self.cuts.adopt(look)
-        return self._state(state.coef, state.intercept, prices, look, *self.solve())
+        return self._state(*point, prices, look, *self.solve())
 
     def _missing(self, look: Look) -> float:
         short = self.task.floor - float(look.sizes.min())
@@ -359,8 +370,7 @@ def _from_labels(cuts: LabelledCuts, labels: np.ndarray) -> tuple[np.ndarray, np
         np.add.at(agreement, (labels[known >= 0], known[known >= 0]), weights[known >= 0])
         labels = linear_sum_assignment(-agreement)[1][labels]
         labels = np.where(known >= 0, known, labels)
-    member = (labels[:, None] == np.arange(k)) * weights[:, None]
-    return labels, weighted_sum(rows, member / np.maximum(member.sum(axis=0), 1e-300))
+    return labels, cluster_means(rows, labels, weights, k)
 
 
 @dataclass(frozen=True)
@@ -427,8 +437,21 @@ def search(
         del stage, some  # the smaller sample is given back before the larger one is drawn
         some, part = _subsample(cuts, task, size, rng)
         stage = Stage(some, part)
-        state = stage.continued(state, hints)
-    return Found(stage, conclude(stage, state), objectives)
+        with _model_kept(stage, state):
+            state = stage.continued(state, hints)
+    with _model_kept(stage, state):
+        return Found(stage, conclude(stage, state), objectives)
+
+
+@contextmanager
+def _model_kept(stage: Stage, state: State):
+    """Let the loss of a cluster carry the best model so far."""
+    try:
+        yield
+    except SchedulerLost as lost:
+        best = state if stage.best is None else stage.best
+        lost.found = best.coef, best.intercept + best.prices
+        raise
 
 
 def _growing(n: int) -> list[int]:
@@ -449,7 +472,7 @@ def _subsample(cuts: LabelledCuts, task: Task, size: int, rng) -> tuple[Labelled
     # One row from each of ``size`` stretches: in order, and no permutation of all rows. Known rows
     # come along: they name the clusters.
     few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
-    known = np.flatnonzero(cuts.known >= 0)
+    known = np.flatnonzero((cuts.known[:1] if all_equal(cuts.known) else cuts.known) >= 0)
     if len(known) > size:
         known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
     some = cuts.taken(np.union1d(few, known))

@@ -21,12 +21,13 @@ with the rows' shares v of the total weight.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..kernels.cuts import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
 from .qp import QpSolution, ScoreBalance, solve_qp
-from .rows import TILE, Rows, sweep, sweep_stored
+from .rows import TILE, Rows, all_equal, repeated, run, tiles_of
 
 IDLE = 10  # solutions without use after which a cut is dropped
 
@@ -121,7 +122,10 @@ class Look:
     gain : float
     shares : ndarray of shape (k,)
         Sums of the cut's codes: its product with a constant feature.
-    labels, codes : ndarray of shape (n,)
+    labels, codes : column of n entries
+        They stay where the rows are.
+    moves : Moves or None
+        What the rows that change cluster add to the cuts so far; None where labels are fixed.
     """
 
     loss: float
@@ -129,8 +133,18 @@ class Look:
     vector: np.ndarray
     gain: float
     shares: np.ndarray
-    labels: np.ndarray
-    codes: np.ndarray
+    labels: Any
+    codes: Any
+    moves: Moves | None
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Changes of the cuts: vectors (m, k * r), gains (m,) and sums of codes (m, k)."""
+
+    vectors: np.ndarray
+    gains: np.ndarray
+    shares: np.ndarray
 
 
 class LabelledCuts:
@@ -148,9 +162,9 @@ class LabelledCuts:
 
     Attributes
     ----------
-    labels : ndarray of shape (n,)
+    labels : column of n entries
     pool : CutPool
-    codes : list of ndarray of shape (n,)
+    codes : list of columns of n entries
     origins : list
         Model at which each cut was found.
     shares : ndarray of shape (m, k)
@@ -170,10 +184,11 @@ class LabelledCuts:
         self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
         self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
-        self.known = known.astype(self.dtype, copy=False)
-        self.labels = np.zeros(rows.shape[0], self.dtype)
+        unknown = repeated(self.dtype.type(-1), len(known))
+        self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)
+        self.labels: Any = repeated(self.dtype.type(0), len(known))
         self.pool = CutPool(n_clusters * rows.shape[1], self._pool_blocks())
-        self.codes: list[np.ndarray] = []
+        self.codes: list[Any] = []
         self.origins: list = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
@@ -194,93 +209,44 @@ class LabelledCuts:
         chosen = self.rows.take(few), self.weights[few], self.known[few]
         return LabelledCuts(*chosen, self.k, self.blocks)
 
-    def look(
-        self,
-        coef: np.ndarray,
-        intercept: np.ndarray,
-        prices: np.ndarray,
-        fixed: np.ndarray | None = None,
-    ) -> Look:
-        """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut."""
-        fixed = self.known if fixed is None else fixed
-        n, k = self.rows.shape[0], self.k
-        labels, codes = np.empty(n, self.dtype), np.empty(n, self.dtype)
-        levels = intercept.astype(self.rows.dtype), prices.astype(self.rows.dtype)
+    def look(self, coef: np.ndarray, intercept: np.ndarray, prices: np.ndarray, fixed=None) -> Look:
+        """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
 
-        def rule(scores, where):
-            matrix, sums = np.empty(scores.shape, scores.dtype), np.zeros(2 + 2 * k)
-            given = self.weights[where], fixed[where], *levels
-            cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
-            return matrix, sums
-
-        def work(columns, shift, where):
-            X, width, sums = self.rows.data, self.rows.shape[1], np.zeros(2 + 2 * k)
-            given = self.weights[where], fixed[where], *levels
-            found = labels[where], codes[where]
-            if self.rows.is_sparse:
-                matrix, flat = (X.data, X.indices, X.indptr), np.zeros(width * k, X.dtype)
-                csr_cut_pass(matrix, where.start, columns.ravel(), shift, given, *found, flat, sums)
-                gathered = flat.reshape(width, k).T.astype(np.float64)
-            else:
-                gathered = np.zeros((k, width))
-                stored = np.ascontiguousarray(X[where])
-                dense_cut_pass(stored, columns, shift, given, *found, TILE, gathered, sums)
-            return gathered, sums[2 + k :], sums
-
-        if self.rows.is_near:
-            vector, sums = sweep_stored(self.rows, coef, work)
-        else:
-            vector, sums = sweep(self.rows, coef, rule)
+        Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
+        in a file are read once.
+        """
+        rows, k = self.rows, self.k
+        levels = intercept.astype(rows.dtype), prices.astype(rows.dtype)
+        columns = [self.weights, self.known if fixed is None else fixed]
+        if fixed is None and self.codes:
+            columns += [self.labels, *self.codes]
+        made, parts = run(
+            rows, cut_block, (coef, levels, self.dtype), tuple(columns), (self.dtype, self.dtype)
+        )
+        found: list = []
+        moved = _MovedSum(len(self.codes), k, rows)
+        for *sums, moves in parts:
+            found = [a + b for a, b in zip(found, sums)] if found else sums
+            moved.add(moves)
         self.n_passes += 1
-        mean = sums / self.total
+        vector, mean = found[0] / self.total, found[1] / self.total
         return Look(
             loss=float(mean[0]),
-            sizes=sums[2 : 2 + k],
-            vector=vector / self.total,
+            sizes=found[1][2 : 2 + k],
+            vector=vector,
             gain=float(mean[1]),
             shares=mean[2 + k :],
-            labels=labels,
-            codes=codes,
+            labels=made[0],
+            codes=made[1],
+            moves=moved.over(self.total) if len(columns) > 2 else None,
         )
 
     def adopt(self, look: Look) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
-        if self.codes:
-            moved = np.flatnonzero(look.labels != self.labels)
-            if moved.size:
-                self._move(moved, look.labels)
+        if look.moves is not None:
+            self.pool.shift(look.moves.vectors, look.moves.gains)
+            self.shares = self.shares + look.moves.shares
         self.labels = look.labels
-
-    def _move(self, moved: np.ndarray, new: np.ndarray) -> None:
-        """Correct the cuts on the rows that change cluster, and on no others."""
-        cuts, k = len(self.codes), self.k
-        chosen = self.rows.take(moved)
-        codes = np.stack([c[moved] for c in self.codes])
-        old, new, weights = self.labels[moved], new[moved], self.weights[moved]
-
-        def rule(_, where):
-            matrix = np.empty((where.stop - where.start, cuts * k), self.rows.dtype)
-            sums = np.empty(cuts)
-            part = np.ascontiguousarray(codes[:, where])
-            moved_rule(weights[where], old[where], new[where], part, matrix, sums)
-            return matrix, np.concatenate([sums, matrix.sum(axis=0, dtype=np.float64)])
-
-        def work(_columns, _shift, where):
-            X, gathered = chosen.data, np.zeros((cuts, k, chosen.shape[1]))
-            code_sums, sums = np.zeros((cuts, k)), np.zeros(cuts)
-            given = weights[where], old[where], new[where], np.ascontiguousarray(codes[:, where])
-            matrix = X.data, X.indices, X.indptr
-            csr_move_pass(matrix, where.start, *given, gathered, code_sums, sums)
-            flat = code_sums.ravel()
-            return gathered.reshape(cuts * k, -1), flat, np.concatenate([sums, flat])
-
-        if chosen.is_sparse:
-            gathered, sums = sweep_stored(chosen, np.zeros((1, chosen.shape[1])), work)
-        else:
-            gathered, sums = sweep(chosen, None, rule)
-        change = gathered.reshape(cuts, -1) / self.total
-        self.pool.shift(change, sums[:cuts] / self.total)
-        self.shares = self.shares + sums[cuts:].reshape(cuts, k) / self.total
 
     def add(self, look: Look, origin) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
@@ -300,3 +266,107 @@ class LabelledCuts:
         self.codes = [c for c, kept in zip(self.codes, keep) if kept]
         self.origins = [o for o, kept in zip(self.origins, keep) if kept]
         self.shares = self.shares[keep]
+
+
+def cut_block(block: Rows, parts, coef, levels, dtype):
+    """Block kernel: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
+
+    ``parts`` are weights and fixed labels, and with free labels also the old ones and the codes of
+    every cut so far.
+    """
+    (n, width), k = block.shape, len(coef)
+    weights, fixed, *before = parts
+    labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
+    rule = weights, fixed, *levels
+    if not block.is_near:
+        gathered = _tiled_pass(block, coef, rule, labels, codes, sums)
+    else:
+        offset = np.zeros(width) if block.offset is None else block.offset
+        wide = coef.T * block.scale
+        columns = np.ascontiguousarray(wide, block.dtype)
+        shift = (-(offset @ wide)).astype(block.dtype)
+        if block.is_sparse:
+            X, flat = block.data, np.zeros(width * k, block.dtype)
+            matrix = X.data, X.indices, X.indptr
+            csr_cut_pass(matrix, 0, columns.ravel(), shift, rule, labels, codes, flat, sums)
+            gathered = flat.reshape(width, k).T.astype(np.float64)
+        else:
+            gathered, stored = np.zeros((k, width)), np.ascontiguousarray(block.data)
+            dense_cut_pass(stored, columns, shift, rule, labels, codes, TILE, gathered, sums)
+        gathered = (gathered - np.outer(sums[2 + k :], offset)) * block.scale
+    moves = _moves(block, weights, labels, before, k) if before else None
+    return (labels, codes), (gathered, sums, moves)
+
+
+def _tiled_pass(block: Rows, coef, rule, labels, codes, sums) -> np.ndarray:
+    """The pass over rows that must be centred, or mapped, before they are multiplied."""
+    columns = np.ascontiguousarray(coef.T, block.dtype)
+    weights, fixed = rule[:2]
+    gathered = np.zeros((len(coef), block.shape[1]))
+    for i, j in tiles_of(block.shape[0]):
+        tile = block.tile(i, j)
+        scores = tile.scores(columns)
+        matrix = np.empty(scores.shape, scores.dtype)
+        found = labels[i:j], codes[i:j]
+        given = weights[i:j], fixed[i:j], rule[2], rule[3]
+        cut_rule(scores, *given, *found, matrix, sums)
+        gathered += tile.weighted_sum(matrix)
+    return gathered
+
+
+def _moves(block: Rows, weights, labels, before, k: int):
+    """Columns, products, sums of codes and changes of gains of the rows that change cluster."""
+    old, codes = before[0], before[1:]
+    moved = np.flatnonzero(labels != old)
+    if not moved.size:
+        return None
+    chosen = block.take(moved)
+    given = weights[moved], old[moved], labels[moved], np.stack([c[moved] for c in codes])
+    gains, cuts = np.zeros(len(codes)), len(codes)
+    if not chosen.is_sparse:
+        gathered, sums = np.zeros((cuts * k, chosen.shape[1])), np.zeros(cuts * k)
+        for i, j in tiles_of(len(moved)):
+            matrix, part = np.empty((j - i, cuts * k), chosen.dtype), np.empty(cuts)
+            some, was, now, ruled = (np.ascontiguousarray(column[..., i:j]) for column in given)
+            moved_rule(some, was, now, ruled, matrix, part)
+            gathered += chosen.tile(i, j).weighted_sum(matrix)
+            sums += matrix.sum(axis=0, dtype=np.float64)
+            gains += part
+        return None, gathered, sums, gains
+    # Few rows touch few columns: the rest of the wide sums would be zeros.
+    X = chosen.data
+    touched, places = np.unique(X.indices, return_inverse=True)
+    gathered, sums = np.zeros((cuts, k, len(touched))), np.zeros((cuts, k))
+    csr_move_pass((X.data, places, X.indptr), 0, *given, gathered, sums, gains)
+    return touched, gathered.reshape(cuts * k, -1), sums.ravel(), gains
+
+
+class _MovedSum:
+    """Adds up what the blocks say about rows that change cluster."""
+
+    def __init__(self, cuts: int, k: int, rows: Rows):
+        self.cuts, self.k, self.rows = cuts, k, rows
+        self.vectors: np.ndarray | None = None
+        self.sums, self.gains = np.zeros(cuts * k), np.zeros(cuts)
+
+    def add(self, moves) -> None:
+        """Take in one block."""
+        if moves is None:
+            return
+        if self.vectors is None:
+            self.vectors = np.zeros((self.cuts * self.k, self.rows.shape[1]))
+        touched, vectors, sums, gains = moves
+        self.vectors[:, slice(None) if touched is None else touched] += vectors
+        self.sums += sums
+        self.gains += gains
+
+    def over(self, total: float) -> Moves | None:
+        """The changes, or None where nothing moved."""
+        if self.vectors is None:
+            return None
+        vectors, rows = self.vectors, self.rows
+        if rows.is_sparse:
+            offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+            vectors = (vectors - np.outer(self.sums, offset)) * rows.scale
+        shares = self.sums.reshape(self.cuts, self.k) / total
+        return Moves(vectors.reshape(self.cuts, -1) / total, self.gains / total, shares)

@@ -21,8 +21,19 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 
+from .blocks import LARGEST, LARGEST32, RowBlocks, available_memory
 from .patience import interruptible
-from .rows import TILE, Rows, over_blocks, sweep
+from .rows import (
+    Rows,
+    added,
+    all_equal,
+    is_sparse,
+    over_blocks,
+    repeated,
+    run,
+    tiles_of,
+    weighted_sum,
+)
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
 _USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
@@ -37,7 +48,6 @@ TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
 CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Cholesky factor
-LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are still numbers
 
 
 @dataclass(frozen=True)
@@ -117,14 +127,25 @@ class FeatureMap:
 
 
 def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
-    """Rows of ``features.values``, tile by tile, kept in memory."""
+    """Rows of ``features.values``, tile by tile, kept in memory.
+
+    Rows of a cluster are kept there. Rows of a file are kept only where they take no more than a
+    third of the memory that is free; else they are mapped anew in every pass.
+    """
+    if isinstance(X, RowBlocks):
+        if X.is_remote:
+            return Rows(X.mapped(features), n_jobs=n_jobs)  # type: ignore[attr-defined]
+        if X.shape[0] * features.rank * features.dtype.itemsize > available_memory() / 3:
+            return Rows(X, n_jobs=n_jobs, features=features)
     Z = np.empty((X.shape[0], features.rank), features.dtype)
 
     def block(start, stop):
-        for i in range(start, stop, TILE):
-            Z[i : min(i + TILE, stop)] = features.values(X[i : min(i + TILE, stop)])
+        part = Rows(X).block(start, stop).data
+        for i, j in tiles_of(stop - start):
+            Z[start + i : start + j] = features.values(part[i:j])
 
-    over_blocks(X.shape[0], block, n_jobs)
+    for _ in over_blocks(X.shape[0], block, n_jobs):
+        pass
     return Rows(Z, n_jobs=n_jobs)
 
 
@@ -261,19 +282,24 @@ def fit_features(
     if n > FLOAT32_ROWS:
         dtype = np.dtype(np.float32)
     offset = None
-    if kernel in _SHIFT_INVARIANT and not sparse.issparse(X):
-        offset = np.average(X, axis=0, weights=weights)
+    if kernel in _SHIFT_INVARIANT and not is_sparse(X):
+        offset = centre_of(Rows(X, n_jobs=n_jobs), weights)
     chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
     landmarks = chosen if kernel == "precomputed" else _shifted(X[chosen], offset)
     fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
     among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(X[chosen])
     projection = kernel_basis(among, kernel, dtype)
     fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
-    Z = fmap.stored_rows(X, n_jobs).data
-    _, centre, scale = centred_rows(Rows(Z, n_jobs=n_jobs), weights, center)
+    rows, centre, scale = centred_rows(fmap.stored_rows(X, n_jobs), weights, center)
+    fmap = replace(fmap, offset=centre, scale=scale)
+    if rows.features is not None:
+        return fmap, fmap.rows(X, n_jobs)
+    if rows.is_blocked:
+        return fmap, rows
+    Z = rows.data
     Z -= centre.astype(Z.dtype)
     Z *= Z.dtype.type(scale)
-    return replace(fmap, offset=centre, scale=scale), Rows(Z, n_jobs=n_jobs)
+    return fmap, Rows(Z, n_jobs=n_jobs)
 
 
 def feature_rank(n: int, d: int, kernel, n_components) -> int:
@@ -308,35 +334,39 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
     Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
     is 0.
     """
-    total = weights.sum()
     raw = replace(rows, offset=None, scale=1.0)
-    centre = np.zeros(rows.shape[1])
-    if center:
-        gathered, _ = sweep(raw, None, lambda _, where: (weights[where, None] / total, 0.0))
-        centre = gathered[0]
+    centre = centre_of(raw, weights) if center else np.zeros(rows.shape[1])
     centred = replace(raw, offset=centre)
+    total = float(weights.sum())
+    mean_square, plain = added(run(centred, square_block, (total,), (weights,))[1])
     if rows.is_sparse:
-        precise = rows.data.astype(np.float64)
-        squares = (weights / total) @ np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
-        mean_square, rounding = float(squares - centre @ centre), 1e-13 * float(squares)
+        mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
     else:
-        mean_square = float(sum(over_blocks(rows.shape[0], _square_sum(centred, weights, total))))
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
     # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
     scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
 
-def _square_sum(rows: Rows, weights, total):
-    def block(start, stop):
-        mean = 0.0
-        for i in range(start, stop, TILE):
-            j = min(i + TILE, stop)
-            tile = rows.tile(i, j).values.astype(np.float64, copy=False)
-            mean += float((weights[i:j] / total) @ np.einsum("ij,ij->i", tile, tile))
-        return mean
+def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
+    """Weighted mean row."""
+    n = len(weights)
+    shares = repeated(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
+    return weighted_sum(rows, shares)[0]
 
-    return block
+
+def square_block(block: Rows, parts, total: float):
+    """Block kernel: mean square of centred rows (dense) and of the rows as they are (CSR)."""
+    shares = parts[0] / total
+    if block.is_sparse:
+        precise = block.data.astype(np.float64)
+        squares = np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
+        return (), np.array([0.0, shares @ squares])
+    mean = 0.0
+    for i, j in tiles_of(block.shape[0]):
+        tile = block.tile(i, j).values.astype(np.float64, copy=False)
+        mean += float(shares[i:j] @ np.einsum("ij,ij->i", tile, tile))
+    return (), np.array([mean, 0.0])
 
 
 def _landmark_indices(X, offset, kernel, params, n_components, rng) -> np.ndarray:

@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 
 from .links import Links
 from .pair_problem import PairProblem
-from .rows import Rows, scores, weighted_sum
+from .rows import Rows, cluster_means, scores
 from .starts import integer_seed
 
 SHRINKAGE = (0.1, 0.01)  # of the scatter of must-links, in mean eigenvalues
@@ -81,9 +81,7 @@ def nearest_centre_start(centres: np.ndarray, axes: np.ndarray | None = None) ->
 
 def labels_start(rows: Rows, labels: np.ndarray, weights: np.ndarray, k: int) -> Start:
     """Nearest centroid of given labels."""
-    codes = (labels[:, None] == np.arange(k)) * weights[:, None]
-    centres = weighted_sum(rows, codes) / np.maximum(codes.sum(axis=0), 1e-300)[:, None]
-    return nearest_centre_start(centres)
+    return nearest_centre_start(cluster_means(rows, labels, weights, k))
 
 
 def kmeans_start(points: np.ndarray, k: int, rng, axes: np.ndarray | None = None) -> Start:

@@ -4,13 +4,19 @@ Every method touches the data only through
 
     S = Z W' ;   A = rule(S) ;   G = A' Z
 
-over tiles of rows. :class:`Rows` knows where Z lies (an array, a memory-mapped file, a CSR matrix)
-and how it is centred; nothing else does. Tiles are fixed and their sums are added in order, so the
-result has the same bits on any number of threads.
+over tiles of rows. :class:`Rows` knows where Z lies (an array, a memory-mapped file, a CSR matrix,
+blocks of a file, blocks of a dask array on other machines) and how it is centred; nothing else
+does. Tiles are fixed and their sums are added in order, so the result has the same bits on any
+number of threads, and wherever the rows lie as long as the blocks are the same.
+
+A pass is a *block kernel*: a function of a block in memory, of the parts of some columns (one entry
+per row) that belong to it, and of arguments for all blocks. :func:`run` calls it wherever the
+blocks are.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels.sparse import csr_scores, csr_weighted_sum
+from .blocks import RowBlocks
 
 # OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits do not
 # depend on how the rows are blocked.
@@ -36,7 +43,7 @@ class Rows:
 
     Parameters
     ----------
-    data : ndarray, memmap or csr_matrix of shape (n, r)
+    data : ndarray, memmap, csr_matrix or RowBlocks of shape (n, r)
         The stored rows. CSR rows are centred implicitly and never made dense.
     offset : ndarray of shape (r,) or None
         Subtracted from every row.
@@ -45,7 +52,7 @@ class Rows:
     n_jobs : int
         Threads over blocks of tiles.
     features : callable or None
-        Maps a tile of the data to rows of Z when it is read (then offset and scale are not used).
+        Maps a tile of the data when it is read; offset and scale apply to what it gives.
 
     Examples
     --------
@@ -55,7 +62,7 @@ class Rows:
     array([-2.,  2.])
     """
 
-    data: Any  # ndarray, memmap or csr_matrix
+    data: Any  # ndarray, memmap, csr_matrix or RowBlocks
     offset: np.ndarray | None = None
     scale: float = 1.0
     n_jobs: int = 1
@@ -74,9 +81,14 @@ class Rows:
         return self.data.dtype if self.features is None else self.features.dtype
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether the rows are read block by block, and must not be brought into memory whole."""
+        return isinstance(self.data, RowBlocks)
+
+    @property
     def is_sparse(self) -> bool:
         """Whether the products run over CSR rows."""
-        return self.features is None and sparse.issparse(self.data)
+        return self.features is None and is_sparse(self.data)
 
     @property
     def is_near(self) -> bool:
@@ -86,13 +98,21 @@ class Rows:
         far = 0.0 if self.offset is None else float(np.linalg.norm(self.offset) * self.scale)
         return self.is_sparse or far <= FAR[self.data.dtype]
 
+    def block(self, start: int, stop: int) -> Rows:
+        """Rows ``start:stop``, in memory: nothing is copied that is there already."""
+        if start == 0 and stop == self.shape[0] and not self.is_blocked:
+            return self
+        part = self.data[start:stop] if not sparse.issparse(self.data) else None
+        return replace(self, data=_csr_view(self.data, start, stop) if part is None else part)
+
     def tile(self, start: int, stop: int) -> Any:
         """Rows ``start:stop`` of Z as a DenseTile or CsrTile, read once for all products."""
-        if self.features is not None:
-            return DenseTile(self.features.values(self.data[start:stop]))
         if self.is_sparse:
             return CsrTile(self, start, stop)
-        values = np.ascontiguousarray(self.data[start:stop])
+        if self.features is not None:
+            values = self.features.values(self.data[start:stop])
+        else:
+            values = np.ascontiguousarray(self.data[start:stop])
         if self.offset is not None:
             values = values - self.offset.astype(values.dtype, copy=False)
         if self.scale != 1.0:
@@ -100,16 +120,47 @@ class Rows:
         return DenseTile(values)
 
     def stored(self) -> Rows:
-        """The same rows of Z, centred and scaled once and for all (dense), or as they are (CSR)."""
-        if self.is_sparse:
+        """The same rows of Z, centred and scaled once and for all (dense), or as they are.
+
+        CSR rows stay as they are, and so do rows that are too many for memory.
+        """
+        if self.is_sparse or self.is_blocked:
             return self
-        tiles = [self.tile(i, j).values for i, j in _tiles(0, self.shape[0])]
+        tiles = [self.tile(i, j).values for i, j in tiles_of(self.shape[0])]
         return Rows(np.concatenate(tiles), n_jobs=self.n_jobs)
 
     def take(self, indices: np.ndarray) -> Rows:
-        """Return the chosen rows, in memory."""
+        """Return the chosen rows, in memory and mapped."""
         data = self.data[indices]
+        if self.features is not None:
+            plain = replace(self, data=data, offset=None, scale=1.0)
+            return replace(plain.stored(), offset=self.offset, scale=self.scale)
         return replace(self, data=data if sparse.issparse(data) else np.ascontiguousarray(data))
+
+    def part(self, indices: np.ndarray) -> Rows:
+        """The chosen rows, where these rows are: in memory, or to be read block by block."""
+        if len(indices) == self.shape[0]:
+            return self
+        return replace(self, data=part_of(self.data, indices))
+
+
+def part_of(X, indices: np.ndarray):
+    """Chosen rows of X (rising indices): in memory, or as blocks where X is in blocks."""
+    return X.part(indices) if isinstance(X, RowBlocks) else X[indices]
+
+
+def is_sparse(X) -> bool:
+    """Whether rows are CSR rows, in memory or in blocks."""
+    return X.is_sparse if isinstance(X, RowBlocks) else sparse.issparse(X)
+
+
+def _csr_view(X, start: int, stop: int) -> sparse.csr_matrix:
+    """Rows of a CSR matrix without copying them."""
+    first, last = X.indptr[start], X.indptr[stop]
+    view = sparse.csr_matrix((stop - start, X.shape[1]), dtype=X.dtype)
+    view.data, view.indices = X.data[first:last], X.indices[first:last]
+    view.indptr = X.indptr[start : stop + 1] - first
+    return view
 
 
 @dataclass(frozen=True)
@@ -163,35 +214,114 @@ class CsrTile:
         return out.T * rows.dtype.type(rows.scale)
 
 
-def _tiles(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    return ((i, min(i + TILE, stop)) for i in range(start, stop, TILE))
+# -- blocks ------------------------------------------------------------------------------
 
 
-def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> list:
-    """Call ``work(start, stop)`` on fixed blocks of rows and return the results in order.
+def tiles_of(n_rows: int) -> Iterator[tuple[int, int]]:
+    """Bounds of the tiles of a block."""
+    return ((i, min(i + TILE, n_rows)) for i in range(0, n_rows, TILE))
 
-    The blocks do not depend on ``n_jobs``: only who works on them does.
+
+def blocks_of(n_rows: int) -> list[tuple[int, int]]:
+    """Bounds of the blocks of all rows."""
+    return [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
+
+
+def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
+    """Call ``work(start, stop)`` on fixed blocks of rows; yield the results in order.
+
+    The blocks do not depend on ``n_jobs``: only who works on them does. Nothing happens before the
+    first result is asked for, and few results wait for their turn.
 
     Examples
     --------
-    >>> over_blocks(20_000, lambda start, stop: stop - start)
+    >>> list(over_blocks(20_000, lambda start, stop: stop - start))
     [16384, 3616]
     """
-    bounds = [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
+    bounds = blocks_of(n_rows)
     if n_jobs == 1 or len(bounds) == 1:
-        return [work(*b) for b in bounds]
+        yield from (work(*b) for b in bounds)
+        return
     with ThreadPoolExecutor(n_jobs) as pool:
-        futures = [pool.submit(work, *b) for b in bounds]
+        waiting: deque = deque()
         try:
-            return [f.result() for f in futures]
-        except BaseException:
-            for f in futures:
-                f.cancel()
-            raise
+            for b in bounds:
+                waiting.append(pool.submit(work, *b))
+                if len(waiting) > 2 * n_jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def run(
+    rows: Rows, kernel: Callable, shared: tuple = (), columns: tuple = (), made: tuple = ()
+) -> tuple[tuple, Iterator]:
+    """One pass: a kernel on every block, wherever the blocks are.
+
+    Parameters
+    ----------
+    rows : Rows
+    kernel : callable
+        ``kernel(block, parts, *shared) -> (new_parts, sums)`` for a block of rows in memory and the
+        parts of the columns that belong to it; a function of a module, so that it can travel.
+    shared : tuple
+        Arguments that are the same for all blocks.
+    columns : tuple of arrays with an entry for each row
+        An array, or what an earlier pass made.
+    made : tuple of dtypes
+        Of the columns that the kernel makes.
+
+    Returns
+    -------
+    columns : tuple
+        What the kernel made. They stay where the blocks are.
+    sums : iterator
+        The sums of every block, in order. The pass is over when it is exhausted.
+    """
+    if rows.is_blocked and rows.data.is_remote:
+        return rows.data.run(rows, kernel, shared, columns, len(made))
+    out = tuple(np.empty(rows.shape[0], dtype) for dtype in made)
+
+    def work(start, stop):
+        parts = tuple(part_of_column(c, start, stop) for c in columns)
+        new, sums = kernel(rows.block(start, stop), parts, *shared)
+        for column, values in zip(out, new):
+            column[start:stop] = values
+        return sums
+
+    return out, over_blocks(rows.shape[0], work, rows.n_jobs)
+
+
+def part_of_column(column, start: int, stop: int) -> np.ndarray:
+    """Entries of some rows; a column of one repeated value takes no memory before."""
+    part = column[start:stop]
+    return np.ascontiguousarray(part) if part.strides[0] == 0 else part
+
+
+def repeated(value, n: int) -> np.ndarray:
+    """A column of one value for all rows, without memory for it.
+
+    Examples
+    --------
+    >>> repeated(np.int8(-1), 4)
+    array([-1, -1, -1, -1], dtype=int8)
+    """
+    return np.broadcast_to(value, n)
+
+
+def all_equal(column: np.ndarray) -> bool:
+    """Whether a column is known to repeat one value."""
+    return column.strides[0] == 0
+
+
+# -- passes ------------------------------------------------------------------------------
 
 
 def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
-    """One pass over the data.
+    """One pass over the data with a rule that works on columns in memory.
 
     Parameters
     ----------
@@ -209,76 +339,117 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
     sums : ndarray or float
         The rule's sums.
     """
+    if rows.is_blocked and rows.data.is_remote:
+        return _sweep_apart(rows, weights, rule)
     columns = None if weights is None else np.ascontiguousarray(weights.T, dtype=rows.dtype)
 
-    def block(start, stop):
+    def work(start, stop):
+        block = rows.block(start, stop)
         gathered, sums = None, 0.0
-        for i, j in _tiles(start, stop):
-            tile = rows.tile(i, j)
+        for i, j in tiles_of(stop - start):
+            tile = block.tile(i, j)
             tile_scores = None if columns is None else tile.scores(columns)
-            codes, tile_sums = rule(tile_scores, slice(i, j))
+            codes, tile_sums = rule(tile_scores, slice(start + i, start + j))
             if codes is not None:
                 part = tile.weighted_sum(codes).astype(np.float64, copy=False)
                 gathered = part if gathered is None else gathered + part
             sums = sums + tile_sums
         return gathered, sums
 
-    parts = over_blocks(rows.shape[0], block, rows.n_jobs)
-    total = None if parts[0][0] is None else sum(p[0] for p in parts)
-    return total, sum(p[1] for p in parts)
+    total, sums = None, 0.0
+    for part, part_sums in over_blocks(rows.shape[0], work, rows.n_jobs):
+        total = part if total is None else total + part
+        sums = sums + part_sums
+    return total, sums
 
 
-def sweep_stored(rows: Rows, weights: np.ndarray, work: Callable):
-    """One pass over rows that may be centred in the products, by compiled functions for blocks.
+def _sweep_apart(rows: Rows, weights, rule: Callable):
+    """A pass over rows on other machines, with a rule that must be called here.
 
-    ``work(columns, shift, where) -> (gathered, code_sums, sums)`` works on ``rows.data`` as it is:
-    scores are ``data @ columns + shift``, ``gathered`` is the sum of codes times stored rows,
-    (c, r), and ``code_sums`` that of the codes. Returns what :func:`sweep` does.
+    Scores come here and codes go there, never the rows; the last digits are those of
+    :func:`sweep`.
     """
-    wide = weights.T * rows.scale
-    offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
-    columns = np.ascontiguousarray(wide, rows.dtype)
-    shift = (-(offset @ wide)).astype(rows.dtype)
-
-    def block(start, stop):
-        return work(columns, shift, slice(start, stop))
-
-    parts = over_blocks(rows.shape[0], block, rows.n_jobs)
-    gathered, code_sums, sums = (sum(p[j] for p in parts) for j in range(3))
-    return (gathered - np.outer(code_sums, offset)) * rows.scale, sums
+    found = None if weights is None else scores(rows, weights).astype(rows.dtype, copy=False)
+    kept: list[Any] = []
+    sums = 0.0
+    for start, stop in rows.data.blocks():
+        block_sums = 0.0
+        for i, j in tiles_of(stop - start):
+            where = slice(start + i, start + j)
+            codes, tile_sums = rule(None if found is None else found[where], where)
+            kept.append(None if codes is None else np.array(codes))
+            block_sums = block_sums + tile_sums
+        sums = sums + block_sums
+    if kept[0] is None:
+        return None, sums
+    return weighted_sum(rows, np.concatenate(kept)), sums
 
 
 def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """``Z W'`` for all rows, (n, m) in float64."""
     out = np.empty((rows.shape[0], weights.shape[0]))
-
-    def keep(tile_scores, where):
-        out[where] = tile_scores
-        return None, 0.0
-
-    sweep(rows, weights, keep)
+    start = 0
+    for part in run(rows, score_block, (weights,))[1]:
+        out[start : start + len(part)] = part
+        start += len(part)
     return out
 
 
+def score_block(block: Rows, _parts, weights):
+    """Block kernel: scores."""
+    columns = np.ascontiguousarray(weights.T, dtype=block.dtype)
+    tiles = [block.tile(i, j).scores(columns) for i, j in tiles_of(block.shape[0])]
+    return (), np.concatenate(tiles)
+
+
 def weighted_sum(rows: Rows, codes: np.ndarray) -> np.ndarray:
-    """``codes' Z`` for codes of shape (n, c), as (c, r) in float64."""
-    gathered, _ = sweep(rows, None, lambda _, where: (codes[where], 0.0))
-    return gathered
+    """``codes' Z`` for codes of shape (n, c) or (n,), as (c, r) in float64."""
+    return added(run(rows, sum_block, (), (codes,))[1])
+
+
+def sum_block(block: Rows, parts):
+    """Block kernel: weighted sum of rows."""
+    codes = parts[0] if parts[0].ndim == 2 else parts[0][:, None]
+    tiles = (block.tile(i, j).weighted_sum(codes[i:j]) for i, j in tiles_of(block.shape[0]))
+    return (), added(tile.astype(np.float64, copy=False) for tile in tiles)
+
+
+def cluster_means(rows: Rows, labels, weights: np.ndarray, k: int) -> np.ndarray:
+    """Weighted mean row of every cluster, (k, r); zeros for one without rows."""
+    sums, sizes = 0.0, 0.0
+    for part, part_sizes in run(rows, member_block, (k,), (labels, weights))[1]:
+        sums, sizes = sums + part, sizes + part_sizes
+    return sums / np.maximum(sizes, 1e-300)[:, None]
+
+
+def member_block(block: Rows, parts, k: int):
+    """Block kernel: weighted sum of the rows of every cluster, and their weight."""
+    member = (parts[0][:, None] == np.arange(k)) * parts[1][:, None]
+    return (), (sum_block(block, (member,))[1], member.sum(axis=0))
 
 
 def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """``Z' diag(weights) Z`` in float64."""
-    if rows.is_sparse:
-        return _csr_gram(rows, weights)
+    return added(run(rows, gram_block, (), (weights,))[1])
 
-    def block(start, stop):
-        total = np.zeros((rows.shape[1],) * 2)
-        for i, j in _tiles(start, stop):
-            Z = rows.tile(i, j).values
-            total += (Z * weights[i:j, None].astype(Z.dtype)).T @ Z
-        return total
 
-    return sum(over_blocks(rows.shape[0], block, rows.n_jobs))
+def gram_block(block: Rows, parts):
+    """Block kernel: weighted products of columns."""
+    if block.is_sparse:
+        return (), _csr_gram(block, parts[0])
+    total = np.zeros((block.shape[1],) * 2)
+    for i, j in tiles_of(block.shape[0]):
+        Z = block.tile(i, j).values
+        total += (Z * parts[0][i:j, None].astype(Z.dtype)).T @ Z
+    return (), total
+
+
+def added(parts: Iterator):
+    """Sum in order, without a zero to start from."""
+    total = None
+    for part in parts:
+        total = part if total is None else total + part
+    return total
 
 
 def _csr_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ..kernels.fingerprint import fingerprint_csr, fingerprint_dense
 from .links import Links
+from .rows import part_of, repeated
 
 MERGE_ROWS = 10_000
 
@@ -88,12 +89,13 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     """Drop rows of weight zero; merge and sort equal rows where there are few enough."""
     n = X.shape[0]
     whole = weights is None or bool((weights == np.round(weights)).all())
-    weights = np.ones(n) if weights is None else weights
-    known = np.broadcast_to(-1, n) if known is None else known  # no memory for what is not known
+    if weights is None:  # no memory for what is the same for all rows
+        weights = np.ones(n) if n <= MERGE_ROWS else repeated(1.0, n)
+    known = repeated(-1, n) if known is None else known
     source = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     if (weights == 0).any():
         source = np.flatnonzero(weights)
-        X, weights, known = X[source], weights[source], known[source]
+        X, weights, known = part_of(X, source), weights[source], known[source]
     few = merge and X.shape[0] <= MERGE_ROWS
     if not few and len(source) == n:
         return Sample(X, weights, known, whole, source, source)

@@ -129,7 +129,8 @@ def kernel_matrix(
         for i in range(start, stop, STRIP):
             K[i : min(i + STRIP, stop)] = fmap.kernel_values(X[i : min(i + STRIP, stop)])
 
-    over_blocks(n, block, n_jobs)
+    for _ in over_blocks(n, block, n_jobs):
+        pass
     share = weights / weights.sum()
     scale = float(share @ np.diag(K).astype(np.float64))
     if about_mean:
