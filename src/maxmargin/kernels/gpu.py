@@ -14,16 +14,15 @@ Triton is imported with this module, and this module only where a CUDA tensor ca
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
-HAS_TRITON = find_spec("triton") is not None
-if HAS_TRITON:
+try:
     import triton
     import triton.language as tl
 
     jit = triton.jit
-else:
+except ImportError:
+    triton = None
 
     def jit(function):  # noqa: D103 - what is never called needs no compiler
         return function
@@ -111,7 +110,7 @@ def can_fuse(data: Any, k: int) -> bool:
     """Whether a pass over these rows fits the kernel: float32, not too wide, matrix units there."""
     import torch
 
-    if not (HAS_TRITON and data.is_cuda and torch.version.cuda):
+    if not (triton and data.is_cuda and torch.version.cuda):
         return False
     narrow = data.shape[1] <= WIDEST and 2 <= k <= MOST_CLUSTERS
     modern = torch.cuda.get_device_capability(data.device) >= (8, 0)
