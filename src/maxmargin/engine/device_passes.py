@@ -179,12 +179,17 @@ def cut_pass(Z, columns, levels, prices, weights, fixed, labels, codes):
 
     if can_fuse(Z, columns.shape[1]):
         return fused_cut_pass(Z, columns, levels, prices, weights, fixed, labels, codes)
+    return plain_cut_pass(Z, columns, levels, prices, weights, fixed, labels, codes)
+
+
+def plain_cut_pass(Z, columns, levels, prices, weights, fixed, labels, codes):
+    """:func:`cut_pass` in plain torch: on any device, for any width and number of clusters."""
     gathered: Any = 0.0
     sums: Any = 0.0
     k = columns.shape[1]
     for start, stop in bounds_of(len(Z), 6 * k * Z.element_size() + 16):
         where = slice(start, stop)
-        part, part_sums = _plain_cut_pass(
+        part, part_sums = _plain_block(
             Z[where], columns, levels, prices,
             None if weights is None else weights[where], None if fixed is None else fixed[where],
             labels[where], codes[where],
@@ -193,7 +198,7 @@ def cut_pass(Z, columns, levels, prices, weights, fixed, labels, codes):
     return gathered, sums
 
 
-def _plain_cut_pass(Z, columns, levels, prices, weights, fixed, labels, codes):
+def _plain_block(Z, columns, levels, prices, weights, fixed, labels, codes):
     import torch
 
     scores = Z @ columns

@@ -191,6 +191,17 @@ def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: boo
     import torch
 
     n, stored = len(weights), factor_dtype(len(weights), ridge)
+    R, scale, row_means = fitted_on(place, fmap, X, weights, ridge, center)
+    matrix: np.ndarray = np.empty((n, n), np.float32 if n > FLOAT64_ROWS else stored)
+    torch.from_numpy(matrix).copy_(R)
+    return Similarity(matrix, weights, float(ridge), scale, row_means)
+
+
+def fitted_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool):
+    """``V R V`` on a device, the mean diagonal of the kernel and its column means."""
+    import torch
+
+    n, stored = len(weights), factor_dtype(len(weights), ridge)
     with device_work():
         sent = {"device": place, "dtype": torch.float32 if stored is np.float32 else torch.float64}
         share, roots = (torch.as_tensor(w).to(**sent) for w in _shares_and_roots(weights))
@@ -218,9 +229,7 @@ def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: boo
         R.mul_(-ridge).diagonal().add_(1.0)
         if not (weights == 1.0).all():
             R.mul_(roots[:, None]).mul_(roots[None, :])
-        matrix: np.ndarray = np.empty((n, n), np.float32 if n > FLOAT64_ROWS else stored)
-        torch.from_numpy(matrix).copy_(R)
-    return Similarity(matrix, weights, float(ridge), scale, row_means)
+    return R, scale, row_means
 
 
 def _shares_and_roots(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
