@@ -402,6 +402,8 @@ class BaseMarginClustering(
                 f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
             )
         if isinstance(X, RowBlocks):
+            if not X.is_remote:
+                self._check_memory(X.shape, in_blocks=True)
             return
         rows = X if weights is None else X[np.flatnonzero(weights)]
         distinct = count_distinct(rows, k) if k > 1 else k
@@ -412,8 +414,8 @@ class BaseMarginClustering(
             )
         self._check_memory(X.shape)
 
-    def _check_memory(self, shape: tuple[int, int]) -> None:
-        needed, available = self.estimate_memory(*shape), available_memory()
+    def _check_memory(self, shape: tuple[int, int], in_blocks: bool = False) -> None:
+        needed, available = self.estimate_memory(*shape, in_blocks=in_blocks), available_memory()
         if needed > available:
             raise MemoryError(
                 f"This fit needs about {needed / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are "
@@ -421,8 +423,15 @@ class BaseMarginClustering(
                 "predict the rest."
             )
 
-    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Shape of X.
+        in_blocks : bool, default=False
+            Whether X is read block by block: then mapped rows are not kept.
 
         Examples
         --------
@@ -433,7 +442,9 @@ class BaseMarginClustering(
         rank = feature_rank(n_samples, n_features, self.kernel, self.n_components)
         stored = 0 if self.kernel == "linear" and rank == n_features else n_samples * rank
         itemsize = 4 if n_samples > 100_000 else 8
-        merged = n_samples * n_features * 8 if n_samples <= 10_000 else 0
+        if in_blocks:
+            stored = 0
+        merged = n_samples * n_features * 8 if n_samples <= MERGE_ROWS else 0
         return int(stored * itemsize + merged + 12 * 8 * n_samples + 4 * 8 * rank**2)
 
     # -- results --------------------------------------------------------------------------------

@@ -113,9 +113,10 @@ class BisectingMarginClustering(BaseMarginClustering):
     def _two_way(self) -> BaseMarginClustering:
         return AlternatingMarginClustering() if self.estimator is None else self.estimator
 
-    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself: that of its first split."""
-        return self._two_way().estimate_memory(n_samples, n_features) + n_samples * n_features * 8
+        two_way = self._two_way().estimate_memory(n_samples, n_features, in_blocks)
+        return two_way + n_samples * n_features * 8
 
     def _decision_losses(self, decision):
         return self._two_way()._decision_losses(decision)

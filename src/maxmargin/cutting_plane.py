@@ -50,6 +50,10 @@ from .engine.qp import ScoreBalance
 from .engine.rows import weighted_sum
 from .engine.samples import Sample
 
+# Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
+# row number take four.
+ROW_BYTES = 3 + 40 + 3 * 4
+
 
 class CuttingPlaneMarginClustering(BaseMarginClustering):
     """Maximum margin clustering by cutting planes: linear in the number of rows.
@@ -216,7 +220,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     def _decision_losses(self, decision):
         return lead_losses(decision)
 
-    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself.
 
         Examples
@@ -227,9 +231,9 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         """
         cuts = 40 * self.n_clusters * 8  # bytes per feature
         if self.kernel == "linear" and self.n_components in ("auto", None):
-            return int((40 + 32) * n_samples + 4 * cuts * n_features)
-        mapped = super().estimate_memory(n_samples, n_features)
-        return int(mapped + 72 * n_samples + 4 * cuts * 512)
+            return int(ROW_BYTES * n_samples + 4 * cuts * n_features)
+        mapped = super().estimate_memory(n_samples, n_features, in_blocks)
+        return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
 
     def _fit_features(self, sample: Sample, rng, n_jobs):
         params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)

@@ -217,7 +217,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
         m = min(n_samples, self.max_exact)
         itemsize = 4 if self.ridge >= 0.25 else 12

@@ -249,7 +249,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def _mergeable(self) -> bool:
         return isinstance(self.init, str) and not self._has_matrices()
 
-    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
         count = (
             {"default": 5, "paper": 3}.get(self.kernels, 1)
@@ -257,7 +257,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             else len(self.kernels)
         )
         rank = 512 if self.n_components in ("auto", None) else self.n_components
-        return int(8 * n_samples * min(rank, n_samples) * (count + 1) + 100 * n_samples)
+        stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
+        return int(stored + 100 * n_samples)
 
     def _fit_features(self, sample: Sample, rng, n_jobs):
         if self.score_balance is not None and not self.center:

@@ -316,7 +316,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
                 f"{self.balance} the bound holds for at most {0.5 + 0.5 * self._relaxed_bound:.1%}."
             )
 
-    def estimate_memory(self, n_samples: int, n_features: int) -> int:
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself.
 
         Examples

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import UsageError
+from .blocks import add_blocks, asked_for, fit_blocks
 from .data import (
     add_data,
     add_out,
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, spec in OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", **spec)
+    add_blocks(parser)
     add_out(parser)
     parser.add_argument("--model", metavar="FILE", help="save the model: .skops, .joblib")
     parser.add_argument("--plot", metavar="FILE", help="draw the clusters: .png, .pdf, .svg")
@@ -66,6 +68,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     check_outputs(args, "out", "model", "plot")
     given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
     estimator = build_estimator(args.method, args.n_clusters, given)
+    if asked_for(args):
+        return _in_blocks(args, estimator)
     table = read_rows(args.data, label_column=args.partial_labels, **reading(args))
     partial, classes = _known_labels(table, args.partial_labels)
     links = _links(args, table)
@@ -87,6 +91,32 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         },
         "wrote": _write_results(args, model, table, X, labels),
         **({} if args.out else {"labels": labels}),
+    }
+
+
+def _in_blocks(args: argparse.Namespace, estimator: Any) -> dict[str, Any]:
+    """Cluster a file that need not fit into memory; labels are written without margins."""
+    from maxmargin.io import write_labels
+    from maxmargin.persistence import save_model
+
+    start = time.perf_counter()
+    rows = fit_blocks(args, estimator)
+    seconds = time.perf_counter() - start
+    if args.out:
+        write_labels(args.out, estimator.labels_)
+    if args.model:
+        save_model(estimator, args.model)
+    asked = {"labels": args.out, "model": args.model}
+    return {
+        "method": args.method,
+        "data": args.data,
+        "n_rows": rows.shape[0],
+        "n_columns": rows.shape[1],
+        "seconds": seconds,
+        **_about_model(estimator, None),
+        "known_labels": {},
+        "wrote": {what: path for what, path in asked.items() if path},
+        **({} if args.out else {"labels": estimator.labels_}),
     }
 
 
