@@ -21,7 +21,7 @@ from maxmargin import (
 from maxmargin._base import decide_block
 from maxmargin.engine.cuts import LabelledCuts
 from maxmargin.engine.device import DeviceBlocks, as_tensor, device_kernel, is_tensor
-from maxmargin.engine.device_passes import cut_pass, device_labels, device_margins
+from maxmargin.engine.device_passes import COUNTERPARTS, cut_pass, device_labels, device_margins
 from maxmargin.engine.features import centred_rows, evaluate_kernel, fit_features
 from maxmargin.engine.rows import (
     Rows,
@@ -45,7 +45,7 @@ N = 11_000  # more than are merged, which is done in memory
 
 @pytest.fixture(scope="module")
 def data():
-    X, _ = make_blobs(N, 6, centers=K, cluster_std=4.0, random_state=0)
+    X, _ = make_blobs(N, 6, centers=K, cluster_std=3.0, random_state=0)
     return X + 3.0
 
 
@@ -260,6 +260,17 @@ def test_a_fit_on_a_device_is_the_fit_in_memory(data, on, model):
     assert isinstance(there.coef_, np.ndarray)
 
 
+def test_a_column_that_changes_between_passes_is_sent_again(data, on):
+    """The regression of the hinge and Laplacian losses writes into one array of codes."""
+    rows, codes = Rows(on(data)), np.ones(len(data))
+    first = weighted_sum(rows, codes)
+    codes *= 2.0
+    assert weighted_sum(rows, codes) == pytest.approx(2.0 * first)
+    model = AlternatingMarginClustering(2, kernel="linear", n_init=1, random_state=0)
+    labels = model.fit(data).labels_
+    assert adjusted_rand_score(model.fit(on(data)).labels_.cpu().numpy(), labels) > 0.999
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_weights_and_known_labels_on_a_device(data, weights, on, weighted):
     known = np.full(len(data), -1)
@@ -420,6 +431,15 @@ def test_a_callable_kernel_is_refused(data, on):
         CuttingPlaneMarginClustering(
             K, kernel=lambda a, b: float(a @ b), n_components=5, random_state=0
         ).fit(on(data))
+
+
+def test_memory_of_a_device_that_runs_out_is_an_error_to_act_on(data, on, monkeypatch):
+    def out_of_memory(*_):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. GPU 0 has")
+
+    monkeypatch.setitem(COUNTERPARTS, "sum_block", out_of_memory)
+    with pytest.raises(MemoryError, match=r"Tried to allocate 9 GiB\. Pass float32"):
+        CuttingPlaneMarginClustering(K).fit(on(data))
 
 
 class cupy_array:

@@ -636,7 +636,8 @@ class BaseMarginClustering(
         rows = device_rows(X)
         if not isinstance(rows, DeviceBlocks):
             return like(on_host(rows), X)
-        rows = self.feature_map_.rows(self._validated_blocks(rows, reset=False, here=False))
+        checked = self._validated_blocks(rows, reset=False, here=False)
+        rows = self.feature_map_.rows(checked)
         return returned(on_device(rows, self.coef_, self._levels(), self._paths), X)
 
     def _predict_blocks(self, X: RowBlocks) -> np.ndarray:

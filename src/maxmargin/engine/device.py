@@ -26,6 +26,7 @@ BLOCK_BYTES = 2**30  # of what is held at a time beside the rows
 HOST_ROWS = 100_000  # samples of at most this many rows are worked on by the host
 DEVICE_KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 KEPT_COLUMNS = 4  # weights and the like are sent once for all passes
+KEEPS_COLUMNS = ("cut_block",)  # block kernels whose columns nobody changes between passes
 
 
 def is_tensor(X) -> bool:
@@ -127,7 +128,7 @@ class DeviceBlocks(RowBlocks):
             tensor = tensor.float()
         elif tensor.dtype not in (torch.float32, torch.float64):
             tensor = tensor.double()
-        self.tensor = tensor
+        self.tensor = tensor if tensor.stride(1) == 1 else tensor.contiguous()
         dtype = np.dtype(np.float32 if tensor.dtype == torch.float32 else np.float64)
         super().__init__(self._rows, [tensor.shape[0]], tensor.shape[1], dtype, name=name)
         self._sent: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
@@ -202,27 +203,30 @@ class DeviceBlocks(RowBlocks):
                 "This method does not work on rows on a device. Pass them as an array: "
                 "X.cpu().numpy(), or cupy.asnumpy(X)."
             )
+        kept = kernel.__name__ in KEEPS_COLUMNS
         with device_work():
             made, sums = counterpart(
-                OnDevice(rows, self), [self._column(c) for c in columns], *shared
+                OnDevice(rows, self), [self._column(c, kept) for c in columns], *shared
             )
         return made, iter(sums)
 
-    def _column(self, column):
-        """A column on the device; a number where it repeats one."""
+    def _column(self, column, kept: bool):
+        """A column on the device, kept there for the next pass; a number where it repeats one."""
         if not isinstance(column, np.ndarray):
             return column
         if all_equal(column):
             return column[0]
         key = id(column)
-        if key not in self._sent:
-            import torch
+        if key in self._sent and kept:
+            return self._sent[key][1]
+        import torch
 
-            # The array is kept along, so that no other takes its address.
-            self._sent[key] = column, torch.from_numpy(np.array(column)).to(self.tensor.device)
+        sent = torch.from_numpy(np.array(column)).to(self.tensor.device)
+        if kept:
+            self._sent[key] = column, sent  # the array along, so that no other takes its address
             while len(self._sent) > KEPT_COLUMNS:
                 self._sent.popitem(last=False)
-        return self._sent[key][1]
+        return sent
 
     def mapped(self, features) -> DeviceBlocks:
         """Features of all rows, computed once and kept on the device."""
@@ -246,7 +250,7 @@ def device_work():
     try:
         with torch.no_grad():
             yield
-    except torch.OutOfMemoryError as error:
+    except torch.cuda.OutOfMemoryError as error:
         raise MemoryError(
             f"The device ran out of memory: {str(error).split('. GPU')[0]}. Pass float32 rows, "
             "lower n_components, or work on the host: X.cpu().numpy()."

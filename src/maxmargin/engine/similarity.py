@@ -9,6 +9,7 @@ bias without a penalty.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -191,8 +192,12 @@ def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: boo
     import torch
 
     n, stored = len(weights), factor_dtype(len(weights), ridge)
-    R, scale, row_means = fitted_on(place, fmap, X, weights, ridge, center)
     matrix: np.ndarray = np.empty((n, n), np.float32 if n > FLOAT64_ROWS else stored)
+    with ThreadPoolExecutor(1) as pool:
+        # Fresh memory is slow to write: its pages are fetched while the device works.
+        fetched = pool.submit(matrix.fill, 0.0)
+        R, scale, row_means = fitted_on(place, fmap, X, weights, ridge, center)
+        fetched.result()
     torch.from_numpy(matrix).copy_(R)
     return Similarity(matrix, weights, float(ridge), scale, row_means)
 

@@ -14,6 +14,8 @@ Triton is imported with this module, and this module only where a CUDA tensor ca
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
 from typing import Any
 
 try:
@@ -110,11 +112,34 @@ def can_fuse(data: Any, k: int) -> bool:
     """Whether a pass over these rows fits the kernel: float32, not too wide, matrix units there."""
     import torch
 
-    if not (triton and data.is_cuda and torch.version.cuda):
+    if not (triton and data.is_cuda and torch.version.cuda and data.dtype == torch.float32):
         return False
-    narrow = data.shape[1] <= WIDEST and 2 <= k <= MOST_CLUSTERS
+    if data.shape[1] > WIDEST or not 2 <= k <= MOST_CLUSTERS:
+        return False
     modern = torch.cuda.get_device_capability(data.device) >= (8, 0)
-    return bool(narrow and modern and data.dtype == torch.float32)
+    return modern and _compiles(data.device, data.shape[1], k)
+
+
+@cache
+def _compiles(device, width: int, k: int) -> bool:
+    """Whether the kernel runs here: it takes a C compiler, and room on the chip."""
+    import torch
+
+    rows, few = (torch.zeros((64, size), device=device) for size in (width, k))
+    labels, codes = (torch.zeros(64, dtype=torch.int8, device=device) for _ in range(2))
+    try:
+        fused_cut_pass(rows, few[:1].expand(width, k), few[0], few[0], None, None, labels, codes)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever stops a compiler is no reason to stop
+        warnings.warn(
+            "The fused kernel cannot be compiled here; passes run in plain torch, some five times "
+            f"slower: {' '.join(str(error).split())[:200]}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def fused_cut_pass(data, columns, levels, prices, weights, fixed, labels, codes) -> tuple[Any, Any]:
