@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from _data import run_sections, table
 from maxmargin import CuttingPlaneMarginClustering, LeastSquaresMarginClustering
-from maxmargin.engine import device_passes
+from maxmargin.engine.device_passes import cut_pass, plain_cut_pass
 from maxmargin.engine.similarity import fitted_on, make_similarity
 from maxmargin.metrics import adjusted_rand_score
 
@@ -27,6 +27,8 @@ except ImportError:
 
 ROWS = 10_000_000
 SHAPES = ((64, 2), (64, 10), (100, 10), (128, 2), (128, 10), (128, 20), (256, 10), (512, 10))
+FITS = ((ROWS, 10, 0.5), (ROWS, 10, 0.3), (ROWS, 2, 0.3))  # rows, clusters, spread of the centres
+PAIRS = ((1_000_000, 10, 0.5), (1_000_000, 10, 0.3), (1_000_000, 2, 0.3), (ROWS, 10, 0.3))
 
 
 def milliseconds(work, repeats=15):
@@ -63,14 +65,12 @@ def bandwidth():
     return 2 * X.nbytes / milliseconds(lambda: Y.copy_(X))
 
 
-def one_pass(X, k, fused):
+def one_pass(X, k, work, weights=None):
     """A pass over the rows of X at a random model."""
     d = X.shape[1]
     W, levels = torch.randn(d, k, device="cuda") / d**0.5, torch.zeros(k, device="cuda")
     labels, codes = (torch.empty(len(X), dtype=torch.int8, device="cuda") for _ in range(2))
-    if fused:
-        return lambda: device_passes.cut_pass(X, W, levels, levels, None, None, labels, codes)
-    return lambda: device_passes.plain_cut_pass(X, W, levels, levels, None, None, labels, codes)
+    return lambda: (*work(X, W, levels, levels, weights, None, labels, codes), labels, codes)
 
 
 def passes():
@@ -80,7 +80,7 @@ def passes():
     for d, k in SHAPES:
         X = torch.randn(min(ROWS, ROWS * 128 // d), d, device="cuda")
         once = X.nbytes / rate
-        fused, plain = (milliseconds(one_pass(X, k, kind)) for kind in (True, False))
+        fused, plain = (milliseconds(one_pass(X, k, work)) for work in (cut_pass, plain_cut_pass))
         rows.append((f"{len(X):,} x {d}, k = {k}", once, fused, fused / once, plain, plain / once))
         del X
     table(
@@ -88,12 +88,42 @@ def passes():
         ["rows", "read once", "pass", "ratio", "plain torch", "ratio"],
         rows,
     )
+    X = torch.randn(ROWS, 128, device="cuda")
+    weighted = milliseconds(one_pass(X, 10, cut_pass, torch.rand(ROWS, device="cuda")))
+    print(f"with weights, {ROWS:,} x 128, k = 10: {weighted:.2f} ms")
+    digits()
 
 
-def blobs(n, d, k, seed=0):
-    """Overlapping clusters, made on the device."""
+def digits():
+    """How far the fused pass is from one in float64, at the same model."""
+    X, found = torch.randn(1_000_000, 128, device="cuda"), []
+    for kind, work in ((torch.float32, cut_pass), (torch.float64, plain_cut_pass)):
+        torch.manual_seed(0)
+        found.append(one_pass(X.to(kind), 10, _in(kind, work))())
+    (vector, sums, labels, codes), (_, exact_sums, *others) = found
+    # The cut of these very labels and codes, in float64.
+    own, rival = (torch.nn.functional.one_hot(c.long(), 11)[:, -10:] for c in (labels + 1, codes))
+    exact = ((own - rival) * (codes > 0)[:, None]).double().T @ X.double()
+    error = float((vector - exact).norm() / exact.norm())
+    loss = float((sums[0] - exact_sums[0]).abs() / exact_sums[0])
+    rows = (int((labels != others[0]).sum()), int((codes != others[1]).sum()))
+    print(f"against float64: {rows[0]} labels and {rows[1]} codes of {len(X):,} differ,", end=" ")
+    print(f"the cut is off by {error:.1e} of its length, the loss by {loss:.1e}")
+
+
+def _in(kind, work):
+    """The pass with its model in another type."""
+
+    def converted(X, W, levels, prices, *rest):
+        return work(X, W.to(kind), levels.to(kind), prices.to(kind), *rest)
+
+    return converted
+
+
+def blobs(n, d, k, spread=0.5, seed=0):
+    """Clusters of unit variance, made on the device; a small spread makes them overlap."""
     made = torch.Generator(device="cuda").manual_seed(seed)
-    centres = 0.5 * torch.randn(k, d, generator=made, device="cuda")
+    centres = spread * torch.randn(k, d, generator=made, device="cuda")
     classes = torch.randint(k, (n,), generator=made, device="cuda")
     X = torch.randn(n, d, generator=made, device="cuda")
     return X.add_(centres[classes]), classes
@@ -101,14 +131,15 @@ def blobs(n, d, k, seed=0):
 
 def fit():
     rows = []
-    for n, d, k in ((ROWS, 128, 10), (ROWS, 128, 2), (ROWS // 10, 128, 10)):
-        X, classes = blobs(n, d, k)
+    for n, k, spread in FITS:
+        X, classes = blobs(n, 128, k, spread)
         model = CuttingPlaneMarginClustering(k, random_state=0, n_jobs=-1)
         first, _ = seconds(model.fit, X, repeats=1)
         again, _ = seconds(model.fit, X, repeats=1)
         predict, _ = seconds(model.predict, X)
         agreed = adjusted_rand_score(classes.cpu().numpy(), model.labels_.cpu().numpy())
-        rows.append((f"{n:,} x {d}, k = {k}", first, again, model.n_passes_, predict, agreed))
+        name = f"{n:,} x 128, k = {k}, spread {spread}"
+        rows.append((name, first, again, model.n_passes_, predict, f"{agreed:.4f}"))
         del X, classes
     table(
         "Whole fits, s (the first one compiles), and predict",
@@ -119,15 +150,15 @@ def fit():
 
 def agreement():
     rows = []
-    for n, k in ((200_000, 10), (1_000_000, 10), (1_000_000, 2)):
-        X, _ = blobs(n, 128, k, seed=1)
+    for n, k, spread in PAIRS:
+        X, _ = blobs(n, 128, k, spread, seed=1)
         host = X.cpu().numpy()
         model = CuttingPlaneMarginClustering(k, random_state=0, n_jobs=-1)
         there, _ = seconds(model.fit, X, repeats=2)
         labels, objective = model.labels_.cpu().numpy(), model.objective_
         here, _ = seconds(model.fit, host, repeats=1)
         rows.append(
-            (f"{n:,} x 128, k = {k}", here, there, here / there,
+            (f"{n:,} x 128, k = {k}, spread {spread}", here, there, here / there,
              adjusted_rand_score(labels, model.labels_), model.objective_, objective)
         )  # fmt: skip
     table(
@@ -150,10 +181,11 @@ def least_squares():
         with threadpool_limits(cores):
             here, expected = seconds(make_similarity, *given, n_jobs=cores, repeats=2)
         error = np.abs(R.matrix - expected.matrix).max()
-        rows.append((n, here * 1e3, there * 1e3, here / there, both * 1e3, f"{error:.1e}"))
+        times = here * 1e3, there * 1e3, here / there, both * 1e3, here / both
+        rows.append((n, *times, f"{error:.1e}"))
     table(
         f"Kernel, factor and R of least squares, ms, beside {cores} cores",
-        ["rows", "processor", "device", "ratio", "with R on the host", "largest difference"],
+        ["rows", "processor", "device", "ratio", "R on the host", "ratio", "difference"],
         rows,
     )
     rows = []
@@ -162,10 +194,11 @@ def least_squares():
         model = LeastSquaresMarginClustering(10, max_exact=16000, random_state=0, n_jobs=-1)
         there, _ = seconds(model.fit, X, repeats=1)
         labels = model.labels_.cpu().numpy()
-        line = [f"{n:,} x 64", there, adjusted_rand_score(classes.cpu().numpy(), labels), "", ""]
+        agreed = adjusted_rand_score(classes.cpu().numpy(), labels)
+        line = [f"{n:,} x 64", there, f"{agreed:.4f}", "", ""]
         if n <= 16000:
             here, _ = seconds(model.fit, X.cpu().numpy(), repeats=1)
-            line[3:] = [here, adjusted_rand_score(labels, model.labels_)]
+            line[3:] = [here, f"{adjusted_rand_score(labels, model.labels_):.4f}"]
         rows.append(tuple(line))
     table(
         "Least-squares clustering, k = 10, at most 16,000 rows fitted, s",

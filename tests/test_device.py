@@ -17,8 +17,10 @@ from maxmargin import (
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
     MultipleKernelMarginClustering,
+    PairwiseMarginClustering,
 )
 from maxmargin._base import decide_block
+from maxmargin.constraints import PairwiseConstraints
 from maxmargin.engine.cuts import LabelledCuts
 from maxmargin.engine.device import DeviceBlocks, as_tensor, device_kernel, is_tensor
 from maxmargin.engine.device_passes import COUNTERPARTS, cut_pass, device_labels, device_margins
@@ -347,6 +349,17 @@ def test_kernel_methods_on_a_device(data, on, model):
     assert adjusted_rand_score(labels, found.labels_.cpu().numpy()) > 0.99
     assert (found.predict(X.array).cpu() == found.labels_.cpu()).all()
     assert not [name for name in vars(found) if name.startswith("_fitted")]
+
+
+def test_links_on_a_device(data, on):
+    links = PairwiseConstraints(len(data), must_link=[(0, 1), (5, 9)], cannot_link=[(0, 5)])
+    model = PairwiseMarginClustering(K, n_init=1, random_state=0)
+    labels = model.fit(data, constraints=links).labels_
+    broken = len(model.violated_links_.must_link) + len(model.violated_links_.cannot_link)
+    found = model.fit(on(data), constraints=links)
+    assert adjusted_rand_score(labels, found.labels_.cpu().numpy()) > 0.99
+    there = found.violated_links_
+    assert len(there.must_link) + len(there.cannot_link) == broken
 
 
 @needs_gpu

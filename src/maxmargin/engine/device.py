@@ -103,12 +103,7 @@ def device_rows(X):
 class DeviceBlocks(RowBlocks):
     """The rows of a dense tensor.
 
-    Examples
-    --------
-    >>> torch = __import__("pytest").importorskip("torch")
-    >>> X = DeviceBlocks(torch.ones(3, 2))
-    >>> X.shape, X[np.array([1])].tolist()
-    ((3, 2), [[1.0, 1.0]])
+    ``X[indices]`` brings chosen rows to the host, :meth:`part` leaves them on the device.
     """
 
     is_remote = True
