@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
@@ -24,7 +25,12 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 from threadpoolctl import threadpool_limits
 
 from ._compat import (
@@ -611,7 +617,8 @@ class BaseMarginClustering(
         """
         check_is_fitted(self)
         if is_dask(X):
-            return lazily(self.decision_function, self._lazy_rows(X), self.n_clusters)
+            rows = self._lazy_rows(X)
+            return lazily(self._nameless().decision_function, rows, self.n_clusters)
         if is_tensor(X):
             return self._of_tensor(X, self.decision_function, device_margins)
         X = self._validated(X, reset=False)
@@ -621,10 +628,9 @@ class BaseMarginClustering(
 
     def predict(self, X) -> np.ndarray:
         """Cluster of every row: an array, or a dask array for a dask array."""
-        if is_dask(X):
-            check_is_fitted(self)
-            return lazily(self.predict, self._lazy_rows(X))
         check_is_fitted(self)
+        if is_dask(X):
+            return lazily(self._nameless().predict, self._lazy_rows(X))
         if is_tensor(X):
             return self._of_tensor(X, self.predict, device_labels)
         if isinstance(X, RowBlocks) and X.shape[0] > MERGE_ROWS:
@@ -642,11 +648,21 @@ class BaseMarginClustering(
 
     def _predict_blocks(self, X: RowBlocks) -> np.ndarray:
         """Labels of rows in blocks, without the scores of all of them."""
-        parts = [self.predict(X[i : i + BLOCK]) for i in range(0, X.shape[0], BLOCK)]
+        model = self._nameless()
+        parts = [model.predict(X[i : i + BLOCK]) for i in range(0, X.shape[0], BLOCK)]
         return np.concatenate(parts)
+
+    def _nameless(self):
+        """This model for chunks, which are arrays without names; checked beforehand."""
+        model = copy(self)
+        for name in ("feature_names_in_", "labels_"):
+            model.__dict__.pop(name, None)
+        return model
 
     def _lazy_rows(self, X):
         """A dask array of rows of the right width, still to be computed."""
+        if hasattr(X, "columns"):
+            _check_feature_names(self, X._meta, reset=False)
         X = as_dask_array(X)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,11 +103,11 @@ class DaskBlocks(RowBlocks):
 
     def __init__(self, X, name: str = "X", column_names: tuple[str, ...] | None = None):
         self.array = X
-        self._remote = _client() is not None
+        self.client = current_client()
         is_sparse = self._first_is_sparse()
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         super().__init__(
-            _Chunks(X),
+            _Chunks(X, self.client),
             X.chunks[0],
             X.shape[1],
             dtype,
@@ -118,7 +119,7 @@ class DaskBlocks(RowBlocks):
     @property
     def is_remote(self) -> bool:  # type: ignore[override]
         """Whether the chunks are worked on by a cluster."""
-        return self._remote
+        return self.client is not None
 
     def _first_is_sparse(self) -> bool:
         import dask
@@ -126,12 +127,10 @@ class DaskBlocks(RowBlocks):
         if sparse.issparse(self.array._meta):
             return True
         first = dask.delayed(sparse.issparse)(self.array.blocks[0].to_delayed().ravel()[0])
-        return bool(_computed(first)[0])
+        return bool(_computed([first], self.client)[0])
 
     def _like(self, read: Callable, sizes) -> RowBlocks:
-        if isinstance(read, _Chunks):
-            return DaskBlocks(read.array, self.name)
-        return super()._like(read, sizes)
+        raise NotImplementedError  # parts and columns are dask arrays of their own
 
     def part(self, indices: np.ndarray) -> RowBlocks:
         """Some of the rows (rising indices), where they are."""
@@ -156,7 +155,9 @@ class DaskBlocks(RowBlocks):
         parts = [
             take(chunks[i], rising[block == i] - self._start(int(i))) for i in np.unique(block)
         ]
-        found = self._joined([part.astype(self.dtype, copy=False) for part in _computed(*parts)])
+        found = self._joined(
+            [part.astype(self.dtype, copy=False) for part in _computed(parts, self.client)]
+        )
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return found[back]
@@ -166,8 +167,9 @@ class DaskBlocks(RowBlocks):
         meta = np.empty((0, 0), features.dtype)
         chunks = self.array.chunks[0], (features.rank,)
         recipe = {"dtype": meta.dtype, "chunks": chunks, "meta": meta}
-        with _scheduler_there():
-            Z = self.array.map_blocks(_map_chunk, features, self.dtype, **recipe).persist()
+        Z = self.array.map_blocks(_map_chunk, features, self.dtype, **recipe)
+        with _Connection(self.client):
+            Z = self.client.persist(Z)
         return DaskBlocks(Z, self.name)
 
     def like(self, column: np.ndarray):
@@ -196,7 +198,7 @@ class DaskBlocks(RowBlocks):
             look(chunk, int(self.sizes[i]), *kind, i, self._start(i))
             for i, chunk in enumerate(chunks)
         ]
-        for complaint in _computed(*jobs):
+        for complaint in _computed(jobs, self.client):
             if complaint is not None:
                 raise ValueError(complaint)
 
@@ -217,23 +219,21 @@ class DaskBlocks(RowBlocks):
             parts = [_part_for(column, i, start, stop) for column in columns]
             jobs.append(work(recipe, chunk, *parts))
         wanted = [job[place] for place in range(1 + n_made) for job in jobs]
-        with _scheduler_there():
-            kept = dask.persist(*wanted)
+        with _Connection(self.client):
+            kept = self.client.persist(wanted)
         n = len(jobs)
-        made = tuple(Kept(kept[n * (1 + m) : n * (2 + m)]) for m in range(n_made))
-        return made, (sums for chunk in _computed(*kept[:n]) for sums in chunk)
+        made = tuple(Kept(tuple(kept[n * (1 + m) : n * (2 + m)])) for m in range(n_made))
+        return made, (sums for chunk in _computed(kept[:n], self.client) for sums in chunk)
 
 
 class _Chunks:
     """Reads chunks of a dask array into this process."""
 
-    def __init__(self, array):
-        self.array = array
+    def __init__(self, array, client):
+        self.array, self.client = array, client
 
     def __call__(self, i: int):
-        if _client() is not None:
-            return _computed(self.array.blocks[i].to_delayed().ravel()[0])[0]
-        return self.array.blocks[i].compute(scheduler="synchronous")
+        return _computed(self.array.blocks[i].to_delayed().ravel().tolist(), self.client)[0]
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def _complaint(chunk, size, width, is_sparse, name, i, first_row) -> str | None:
     return None
 
 
-def _client():
+def current_client():
     """The current dask client; None without a cluster."""
     if "distributed" not in sys.modules:
         return None
@@ -311,32 +311,37 @@ def _client():
         return None
 
 
-def _computed(*tasks) -> tuple:
+def _computed(tasks: list, client) -> list:
     """Results of tasks, on the cluster or here."""
     import dask
 
-    if _client() is None:
-        return dask.compute(*tasks, scheduler="synchronous")
-    with _scheduler_there():
-        return dask.compute(*tasks)
+    if client is None:
+        return list(dask.compute(*tasks, scheduler="synchronous"))
+    with _Connection(client):
+        return client.gather(client.compute(tasks))
 
 
-class _scheduler_there:
+class _Connection:
     """Turns the many errors of a lost connection into one."""
 
+    def __init__(self, client):
+        self.client = client
+
     def __enter__(self):
+        if self.client.status != "running":
+            raise self._lost(self.client.status)
         return self
 
     def __exit__(self, kind, error, _trace):
         if kind is None or not issubclass(kind, Exception):
-            return False
-        from concurrent.futures import CancelledError as Cancelled
-        from concurrent.futures import TimeoutError as TimedOut
+            return
+        # A task's own error of one of these kinds comes while the connection is up.
+        ended = isinstance(error, CancelledError | TimeoutError | OSError)
+        if ended and (isinstance(error, CancelledError) or self.client.status != "running"):
+            raise self._lost(kind.__name__) from error
 
-        lost = (Cancelled, TimedOut, ConnectionError, OSError)
-        name = kind.__name__
-        if issubclass(kind, lost) or name in ("CommClosedError", "ClosedClientError"):
-            raise SchedulerLost(
-                f"The dask scheduler does not answer any more ({name}). Start a cluster again."
-            ) from error
-        return False
+    @staticmethod
+    def _lost(why: str) -> SchedulerLost:
+        return SchedulerLost(
+            f"The dask scheduler does not answer any more ({why}). Start a cluster again."
+        )

@@ -1,0 +1,345 @@
+"""Rows that do not lie in memory: files, dask chunks, worker processes; the result is the same."""
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from maxmargin import (
+    BisectingMarginClustering,
+    CuttingPlaneMarginClustering,
+    open_rows,
+)
+from maxmargin.engine.blocks import RowBlocks
+from maxmargin.engine.rows import Rows, scores, weighted_gram, weighted_sum
+
+from ._blocks import (
+    ESTIMATORS,
+    assert_same,
+    blocks_of,
+    fit,
+    fitted_in_memory,
+    rows_in_memory,
+    with_nan,
+)
+
+da = pytest.importorskip("dask.array")
+
+
+@pytest.fixture
+def rows():
+    return rows_in_memory()
+
+
+@pytest.fixture
+def fitted():
+    return fitted_in_memory
+
+
+def written(X, folder, kind):
+    path = folder / f"rows.{kind}"
+    if kind == "npy":
+        np.save(path, X)
+    elif kind == "parquet":
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as pq
+
+        columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+        pq.write_table(pa.table(columns), path, row_group_size=9000)
+    else:
+        zarr = pytest.importorskip("zarr")
+        zarr.create_array(store=path, data=X, chunks=(7000, X.shape[1]))
+    return path
+
+
+# -- one machine -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr"])
+def test_a_file_gives_the_bits_of_memory(name, kind, rows, fitted, tmp_path):
+    if kind == "zarr" and name not in ("cutting-plane", "squared"):
+        pytest.skip("one linear method of each kind is enough for the third format")
+    X = open_rows(written(rows, tmp_path, kind))
+    found = fit(ESTIMATORS[name], X)
+    assert_same(fitted(name), found, exact=True)
+    np.testing.assert_array_equal(found.predict(X), fitted(name).predict(rows))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_dask_without_a_cluster_gives_the_bits_of_memory(name, rows, fitted):
+    X = da.from_array(rows, chunks=(11_000, 6))
+    found = fit(ESTIMATORS[name], X)
+    assert_same(fitted(name), found, exact=True)
+    assert isinstance(found.labels_, da.Array)
+    assert isinstance(found.predict(X), da.Array)
+    np.testing.assert_array_equal(found.predict(X).compute(), found.predict(rows))
+    decision = found.decision_function(X)
+    assert decision.shape == (40_000, found.n_clusters)
+    np.testing.assert_allclose(decision.compute(), found.decision_function(rows), atol=1e-12)
+
+
+def test_mapped_rows_too_many_for_memory_are_mapped_in_every_pass(rows, fitted, monkeypatch):
+    monkeypatch.setattr("maxmargin.engine.features.available_memory", lambda: 1e6)
+    found = fit(ESTIMATORS["cutting-plane-rbf"], blocks_of(rows, 9000))
+    assert_same(fitted("cutting-plane-rbf"), found, exact=True)
+
+
+def test_sparse_blocks(rows):
+    X = sparse.csr_matrix(np.maximum(rows, 0.0))
+    estimator = CuttingPlaneMarginClustering(4, random_state=0)
+    expected = fit(estimator, X)
+    assert_same(expected, fit(estimator, blocks_of(X, 9000)), exact=True)
+    chunked = da.from_array(X.toarray(), chunks=(9000, 6)).map_blocks(sparse.csr_matrix)
+    assert_same(expected, fit(estimator, chunked), exact=True)
+
+
+def test_two_threads_give_the_bits_of_one(rows):
+    one = fit(CuttingPlaneMarginClustering(4, random_state=0), blocks_of(rows, 5000))
+    two = fit(CuttingPlaneMarginClustering(4, random_state=0, n_jobs=2), blocks_of(rows, 5000))
+    assert_same(one, two, exact=True)
+
+
+def test_passes_over_blocks_equal_plain_products(rows):
+    Z = Rows(blocks_of(rows, 7000), offset=rows.mean(axis=0), scale=0.5)
+    plain = (rows - rows.mean(axis=0)) * 0.5
+    W = np.random.default_rng(0).normal(size=(3, 6))
+    np.testing.assert_allclose(scores(Z, W), plain @ W.T, atol=1e-12)
+    np.testing.assert_allclose(weighted_sum(Z, plain[:, :2]), plain[:, :2].T @ plain, rtol=1e-12)
+    np.testing.assert_allclose(weighted_gram(Z, np.ones(len(plain))), plain.T @ plain, rtol=1e-12)
+    few = np.array([3, 30_000, 17])
+    np.testing.assert_array_equal(Z.take(few).data, rows[few])
+    rising = np.array([3, 17, 30_000])
+    part = Z.part(rising)
+    assert part.is_blocked
+    np.testing.assert_array_equal(part.data[:], rows[rising])
+
+
+def test_weights_and_known_labels_travel_with_the_blocks(rows):
+    weights = np.random.default_rng(0).integers(0, 3, len(rows)).astype(float)
+    known = np.full(len(rows), -1)
+    known[:40] = fit(ESTIMATORS["cutting-plane"], rows).labels_[:40]
+    estimator = clone(ESTIMATORS["cutting-plane"])
+    expected = clone(estimator).fit(rows, sample_weight=weights, partial_labels=known)
+    found = clone(estimator).fit(blocks_of(rows, 9000), sample_weight=weights, partial_labels=known)
+    assert_same(expected, found)
+    lazy = clone(estimator).fit(
+        da.from_array(rows, chunks=(9000, 6)), sample_weight=weights, partial_labels=known
+    )
+    assert_same(expected, lazy)
+
+
+def test_dataframes_keep_their_names(rows):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(rows[:12_000], columns=list("abcdef"))
+    lazy = dd.from_pandas(frame, npartitions=3)
+    expected = CuttingPlaneMarginClustering(3, random_state=0).fit(frame)
+    found = CuttingPlaneMarginClustering(3, random_state=0).fit(lazy)
+    assert list(found.feature_names_in_) == list("abcdef")
+    assert_same(expected, found, exact=True)
+    np.testing.assert_array_equal(found.predict(lazy).compute(), expected.labels_)
+
+
+# -- memory ------------------------------------------------------------------------------
+
+
+def test_a_file_ten_times_the_room_of_the_process(tmp_path):
+    """Addresses are limited to what the program has, and a tenth of the file."""
+    rng = np.random.default_rng(0)
+    path, n, d = tmp_path / "big.npy", 1_600_000, 32
+    X = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
+    for start in range(0, n, 100_000):
+        part = rng.standard_normal((100_000, d), dtype=np.float32)
+        part[::2, 0] += 6.0
+        X[start : start + 100_000] = part
+    X.flush()
+    size = path.stat().st_size
+    del X
+    code = f"""
+        import resource, numpy as np
+        from maxmargin import CuttingPlaneMarginClustering, open_rows
+        warm = np.random.default_rng(0).standard_normal((20_000, {d})).astype(np.float32)
+        warm[::2, 0] += 6
+        model = CuttingPlaneMarginClustering(2, random_state=0).fit(warm)
+        rows = open_rows({str(path)!r})
+        pages = int(open("/proc/self/statm").read().split()[0])
+        room = {size} // 10
+        limit = pages * 4096 + room + model.estimate_memory(*rows.shape, in_blocks=True)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        try:
+            np.load({str(path)!r}, mmap_mode="r")
+            raise SystemExit("the file fits after all")
+        except (MemoryError, OSError):
+            pass
+        model.fit(rows)
+        truth = np.arange({n}) % 2
+        agree = (model.labels_ == truth).mean()
+        assert max(agree, 1 - agree) > 0.99, agree
+        print("fits")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    assert done.stdout.strip() == "fits", done.stderr[-2000:]
+
+
+# -- bad input ---------------------------------------------------------------------------
+
+
+def test_nan_in_one_block_is_named(rows, tmp_path):
+    X = with_nan(rows, 30_005)
+    estimator = CuttingPlaneMarginClustering(3, random_state=0)
+    for given, block, row in [
+        (blocks_of(X, 10_000), 3, 5),
+        (da.from_array(X, chunks=(10_000, 6)), 3, 5),
+        (open_rows(written(X, tmp_path, "parquet")), 3, 3005),
+    ]:
+        message = rf"block {block}: row {row} \(row 30005 of all\) contains NaN"
+        with pytest.raises(ValueError, match=message):
+            estimator.fit(given)
+
+
+def test_unknown_chunk_sizes_are_computed(rows):
+    X = da.from_array(rows, chunks=(9000, 6))
+    X = X[da.ones(len(rows), dtype=bool, chunks=9000)]
+    assert np.isnan(X.shape[0])
+    found = fit(ESTIMATORS["cutting-plane"], X)
+    assert found.cluster_sizes_.sum() == len(rows)
+
+
+def test_unknown_chunk_sizes_that_cannot_be_computed():
+    broken = da.ones((20_000, 2), chunks=(5000, 2)).map_blocks(
+        lambda X: 1 / 0, meta=np.ones((0, 2))
+    )
+    broken._chunks = ((np.nan,) * 4, (2,))
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        CuttingPlaneMarginClustering(2).fit(broken)
+
+
+def test_chunks_split_over_columns_are_joined_with_a_warning(rows, fitted):
+    X = da.from_array(rows, chunks=(11_000, 2))
+    with pytest.warns(UserWarning, match="split over its columns into 3 chunks"):
+        found = clone(ESTIMATORS["cutting-plane"]).fit(X)
+    assert_same(fitted("cutting-plane"), found, exact=True)
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda i: np.ones((9000, 3 if i == 1 else 2)), r"block 1 has shape \(9000, 3\); 2 col"),
+        (lambda i: np.ones((8999 if i == 1 else 9000, 2)), "block 1 has 8999 rows; 9000"),
+        (lambda i: np.full((9000, 2), "a" if i == 1 else 1), "block 1 holds <U1 values"),
+        (
+            lambda i: np.full((9000, 2), 1e200 if i == 1 else 1.0),
+            r"block 1: row 0 .* above 1e\+150",
+        ),
+        (
+            lambda i: sparse.csr_matrix((9000, 2)) if i == 1 else np.ones((9000, 2)),
+            "block 1 is sparse, the first block is dense",
+        ),
+    ],
+)
+def test_blocks_of_another_kind_are_named(read, message):
+    X = RowBlocks(read, [9000, 9000], 2, np.float64)
+    with pytest.raises(ValueError, match=message):
+        CuttingPlaneMarginClustering(2, random_state=0).fit(X)
+
+
+def test_blocks_of_another_float_type_are_converted(rows, fitted):
+    single = rows.astype(np.float32).astype(float)
+
+    def read(i):
+        part = single[i * 8000 : (i + 1) * 8000]
+        return part.astype(np.float32) if i == 2 else part
+
+    X = RowBlocks(read, [8000] * 5, 6, np.float64)
+    assert_same(fit(ESTIMATORS["cutting-plane"], single), fit(ESTIMATORS["cutting-plane"], X))
+
+
+def test_a_file_that_changes_is_noticed(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("maxmargin.formats.blocks.NPY_BYTES", 1)
+    X = open_rows(written(rows, tmp_path, "npy"))
+    X[:10]
+    np.save(tmp_path / "rows.npy", rows[:20_000])
+    with pytest.raises(ValueError, match="changed while it was being read"):
+        X[39_000:]
+
+
+def test_text_columns_of_parquet_are_named(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0], "who": ["a", "b"]}), path)
+    with pytest.raises(ValueError, match=r"column 'who' holds .*string values.*--drop who"):
+        open_rows(path)
+    assert open_rows(path, drop=["who"]).shape == (2, 1)
+
+
+def test_files_that_cannot_be_read_in_blocks(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    with pytest.raises(ValueError, match="csv files cannot be read block by block"):
+        open_rows(tmp_path / "a.csv")
+    np.save(tmp_path / "f.npy", np.asfortranarray(np.ones((3, 2))))
+    with pytest.raises(ValueError, match="stored column by column"):
+        open_rows(tmp_path / "f.npy")
+    (tmp_path / "folder").mkdir()
+    pytest.importorskip("zarr")
+    with pytest.raises(ValueError, match="no zarr array"):
+        open_rows(tmp_path / "folder")
+
+
+def test_methods_that_need_all_rows_say_so(rows):
+    X = blocks_of(rows, 9000)
+    with pytest.raises(ValueError, match="BisectingMarginClustering needs all rows in memory"):
+        BisectingMarginClustering(n_clusters=2).fit(X)
+    with pytest.raises(ValueError, match="kernel='precomputed' needs all rows in memory"):
+        CuttingPlaneMarginClustering(2, kernel="precomputed").fit(X)
+
+
+def test_predict_checks_the_width(rows, fitted):
+    model = fitted("cutting-plane")
+    for X in (blocks_of(rows[:, :5], 9000), da.from_array(rows[:, :5], chunks=(9000, 5))):
+        with pytest.raises(ValueError, match=r"X has 5 features, but Cutting.* expecting 6"):
+            model.predict(X)
+
+
+# -- afterwards --------------------------------------------------------------------------
+
+
+def test_a_model_fitted_on_dask_loads_where_there_is_no_dask(rows, tmp_path):
+    from maxmargin.persistence import save_model
+
+    model = fit(ESTIMATORS["cutting-plane"], da.from_array(rows, chunks=(9000, 6)))
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
+    pytest.importorskip("skops")
+    save_model(model, tmp_path / "model.skops")
+    np.save(tmp_path / "rows.npy", rows[:100])
+    code = f"""
+        import importlib.abc, sys, pickle
+
+        class Absent(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in ("dask", "distributed", "torch"):
+                    raise ModuleNotFoundError(name)
+
+        sys.meta_path.insert(0, Absent())
+        import numpy as np
+        from maxmargin.persistence import load_model
+        rows = np.load({str(tmp_path / "rows.npy")!r})
+        for model in (pickle.load(open({str(tmp_path / "model.pickle")!r}, "rb")),
+                      load_model({str(tmp_path / "model.skops")!r})):
+            print(*model.predict(rows))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
+    expected = " ".join(map(str, model.predict(rows[:100])))
+    assert done.stdout.splitlines() == [expected, expected], done.stderr[-2000:]

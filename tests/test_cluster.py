@@ -1,0 +1,154 @@
+"""The same fits on worker processes: equal results, lost workers, a lost scheduler."""
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from maxmargin import CuttingPlaneMarginClustering
+from maxmargin.engine import cluster
+from maxmargin.engine.blocks import SchedulerLost
+from maxmargin.engine.rows import BLOCK
+
+from ._blocks import ESTIMATORS, assert_same, fit, fitted_in_memory, rows_in_memory, with_nan
+
+da = pytest.importorskip("dask.array")
+
+
+@pytest.fixture
+def rows():
+    return rows_in_memory()
+
+
+@pytest.fixture
+def fitted():
+    return fitted_in_memory
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def workers(request):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=request.param,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_worker_processes_give_the_result_of_memory(name, rows, fitted, workers):
+    if name == "laplacian" and len(workers.scheduler_info()["workers"]) > 2:
+        pytest.skip("hundreds of passes: once is enough")
+    size = BLOCK if name != "cutting-plane-rbf" else 9000
+    X = da.from_array(rows, chunks=(size, 6))
+    found = fit(ESTIMATORS[name], X)
+    # Bit for bit where the blocks are the same: not for the leaves of a tree, and not for mapped
+    # rows, which are centred in the products here.
+    exact = name in ("cutting-plane", "laplacian", "pairwise", "least-squares")
+    assert_same(fitted(name), found, exact=exact)
+    assert isinstance(found.labels_, da.Array)
+
+
+def test_labels_and_codes_stay_on_the_workers(rows, workers, monkeypatch):
+    """What comes back in a pass is no longer than the sums of its blocks."""
+    received = []
+    plain = cluster._computed
+
+    def counted(*tasks):
+        results = plain(*tasks)
+        received.append(len(pickle.dumps(results)))
+        return results
+
+    passes = []
+    run = cluster.DaskBlocks.run
+
+    def watched(self, *args):
+        passes.append(1)
+        monkeypatch.setattr(cluster, "_computed", counted)
+        try:
+            return run(self, *args)
+        finally:
+            monkeypatch.setattr(cluster, "_computed", plain)
+
+    monkeypatch.setattr(cluster.DaskBlocks, "run", watched)
+    estimator = CuttingPlaneMarginClustering(2, random_state=0)
+    estimator.fit(da.from_array(rows, chunks=(9000, 6)))
+    assert len(passes) > 3
+    assert max(received) < len(rows)  # less than one byte per row, while rows have 48
+
+
+def test_a_worker_killed_during_the_fit_is_survived(rows, fitted, workers, monkeypatch):
+    run, calls = cluster.DaskBlocks.run, []
+
+    def deadly(self, *args):
+        calls.append(1)
+        if len(calls) == 5:
+            pids = workers.run(os.getpid)
+            os.kill(sorted(pids.values())[0], 9)
+        return run(self, *args)
+
+    monkeypatch.setattr(cluster.DaskBlocks, "run", deadly)
+    found = fit(ESTIMATORS["cutting-plane"], da.from_array(rows, chunks=(BLOCK, 6)))
+    assert len(calls) > 5
+    assert_same(fitted("cutting-plane"), found, exact=True)
+
+
+def test_a_lost_scheduler_leaves_a_model_to_go_on_from(rows, fitted, monkeypatch):
+    """The scheduler is a process of its own here, and is killed between two passes."""
+    distributed = pytest.importorskip("distributed")
+    code = textwrap.dedent(
+        """
+        import sys
+        from distributed import LocalCluster
+        if __name__ == "__main__":
+            local = LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
+                                 protocol="tcp", dashboard_address=None, silence_logs=50)
+            print(local.scheduler_address, flush=True)
+            sys.stdin.read()
+        """
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    run, calls = cluster.DaskBlocks.run, []
+
+    def deadly(self, *args):
+        calls.append(1)
+        if len(calls) == 5:
+            process.kill()
+            process.wait()
+        return run(self, *args)
+
+    monkeypatch.setattr(cluster.DaskBlocks, "run", deadly)
+    estimator = clone(ESTIMATORS["cutting-plane"]).set_params(warm_start=True, tol=1e-4)
+    client = distributed.Client(process.stdout.readline().strip(), timeout=20)
+    try:
+        message = r"scheduler does not answer.*warm_start=True"
+        with client.as_current(), pytest.raises(SchedulerLost, match=message):
+            estimator.fit(da.from_array(rows, chunks=(BLOCK, 6)))
+    finally:
+        client.close(timeout=1)
+        process.kill()
+        process.wait()
+    before = estimator.predict(rows)
+    estimator.fit(rows)
+    # A few passes lead from the model that was left to the one of an undisturbed fit.
+    assert adjusted_rand_score(before, estimator.labels_) > 0.9
+    assert estimator.objective_ <= fitted("cutting-plane").objective_ * 1.001
+
+
+def test_nan_on_a_worker_is_named(rows, workers):
+    X = da.from_array(with_nan(rows, 30_005), chunks=(10_000, 6))
+    with pytest.raises(ValueError, match=r"block 3: row 5 \(row 30005 of all\) contains NaN"):
+        CuttingPlaneMarginClustering(3, random_state=0).fit(X)
