@@ -22,6 +22,9 @@ from maxmargin import (
 )
 from maxmargin._base import decide_block
 from maxmargin.constraints import PairwiseConstraints
+from maxmargin.engine import device as engine_device
+from maxmargin.engine import device_passes
+from maxmargin.engine.bundle import START_ROWS
 from maxmargin.engine.cuts import LabelledCuts
 from maxmargin.engine.device import DeviceBlocks, as_tensor, device_kernel, is_tensor
 from maxmargin.engine.device_passes import COUNTERPARTS, cut_pass, device_labels, device_margins
@@ -261,6 +264,24 @@ def test_a_fit_on_a_device_is_the_fit_in_memory(data, on, model):
     assert np.abs(there.cluster_sizes_ - sizes).max() < 20
     assert (found[there.exemplar_indices_] == np.arange(len(sizes))).all()
     assert isinstance(there.coef_, np.ndarray)
+
+
+def test_the_rows_stay_where_they_are(on, monkeypatch):
+    """Samples of the rows and sums go to the host, and nothing that has an entry for each row."""
+    n = 150_000
+    X = np.random.default_rng(0).normal(size=(n, 3)).astype(np.float32)
+    X[: n // 2] += 4.0
+    moved = []
+
+    def counted(tensor):
+        moved.append(tuple(tensor.shape))
+        return tensor.cpu().numpy()
+
+    monkeypatch.setattr(engine_device, "host", counted)
+    monkeypatch.setattr(device_passes, "host", counted)
+    model = CuttingPlaneMarginClustering(2, n_init=1, random_state=0).fit(on(X))
+    assert max(shape[0] for shape in moved) == START_ROWS
+    assert np.abs(model.cluster_sizes_ - n // 2).max() < 0.02 * n
 
 
 def test_a_column_that_changes_between_passes_is_sent_again(data, on):

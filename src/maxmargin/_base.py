@@ -210,7 +210,8 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+            Rows to cluster, or the kernel between them for ``kernel="precomputed"``. A torch tensor
+            or cupy array is worked on where it is, and ``labels_`` are there, too.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 2 counts like the row given twice, 0 like the row left out.
