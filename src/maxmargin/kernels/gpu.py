@@ -133,8 +133,8 @@ def _compiles(device, width: int, k: int) -> bool:
         raise
     except Exception as error:  # whatever stops a compiler is no reason to stop
         warnings.warn(
-            "The fused kernel cannot be compiled here; passes run in plain torch, some five times "
-            f"slower: {' '.join(str(error).split())[:200]}",
+            "The fused kernel cannot be compiled here; passes run in plain torch, several "
+            f"times slower: {' '.join(str(error).split())[:200]}",
             UserWarning,
             stacklevel=2,
         )
