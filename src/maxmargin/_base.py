@@ -44,6 +44,16 @@ from ._compat import (
 from .engine.blocks import RowBlocks, SchedulerLost, available_memory
 from .engine.cluster import DaskBlocks, as_dask_array, is_dask, lazily
 from .engine.descent import CONVERGED, MAX_ITER
+from .engine.device import (
+    DeviceBlocks,
+    device_rows,
+    is_tensor,
+    like,
+    place_of,
+    returned,
+    to_host,
+)
+from .engine.device_passes import device_labels, device_margins
 from .engine.features import (
     FLOAT32_ROWS,
     KERNELS,
@@ -188,6 +198,7 @@ class BaseMarginClustering(
     mapped rows, and ``_decision_losses(decision)``, the loss of rows with given scores.
     """
 
+    labels_: Any
     _takes_blocks = True  # whether rows may come in blocks, from a file or a dask array
     _fit_rows: Callable[..., Model]
     _decision_losses: Callable[[np.ndarray], np.ndarray]
@@ -199,7 +210,8 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+            Rows to cluster, or the kernel between them for ``kernel="precomputed"``. A torch tensor
+            or cupy array is worked on where it is, and ``labels_`` are there, too.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 2 counts like the row given twice, 0 like the row left out.
@@ -220,7 +232,7 @@ class BaseMarginClustering(
         self, X, sample_weight, partial_labels, watch: FitWatch | None = None, constraints=None
     ) -> None:
         """Fit within a watch: that of a fit around this one, or a new one."""
-        warm = self._warm_labels(X)
+        given, warm = X, self._warm_labels(X)
         X = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
         known = self._checked_partial_labels(partial_labels, X.shape[0])
@@ -229,19 +241,21 @@ class BaseMarginClustering(
         if self.verbose and not getattr(self, "_skl_callbacks", None):
             self.set_callbacks(*progress_callbacks())
             try:
-                self._fit_validated(X, weights, known, links, warm, watch)
+                self._fit_validated(X, weights, known, links, warm, watch, place_of(given))
             finally:
                 self.set_callbacks()
         else:
-            self._fit_validated(X, weights, known, links, warm, watch)
+            self._fit_validated(X, weights, known, links, warm, watch, place_of(given))
+        if is_tensor(given) and not is_tensor(self.labels_):
+            self.labels_ = like(self.labels_, given)
 
-    def _fit_validated(self, X, weights, known, links, warm, watch) -> None:
+    def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
         rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
         # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
         with threadpool_limits(1):
             merge = not self._pairwise and warm is None and self._mergeable()
-            sample = make_sample(X, weights, known, merge)
+            sample = replace(make_sample(X, weights, known, merge), place=place)
             if links is not None:
                 sample = linked_sample(sample, links, weights, known)
             fmap, rows = self._fit_features(sample, rng, n_jobs)
@@ -271,7 +285,7 @@ class BaseMarginClustering(
         """Labels to start from, one per row of the sample: ``init`` or those of a warm start."""
         if isinstance(self.init, str):
             return None if warm is None else warm[sample.source]
-        labels = np.asarray(self.init)
+        labels = np.asarray(to_host(self.init))
         if labels.shape != (sample.n_given,):
             raise ValueError(
                 f"init must have one label for each of the {sample.n_given} rows of X, got an "
@@ -301,6 +315,8 @@ class BaseMarginClustering(
     # -- checks ---------------------------------------------------------------------------------
 
     def _validated(self, X, reset: bool):
+        if is_tensor(X):
+            X = device_rows(X)
         if is_dask(X):
             names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
             X = DaskBlocks(as_dask_array(X, lengths=True), column_names=names)
@@ -322,7 +338,7 @@ class BaseMarginClustering(
             check_precomputed(X)
         return X
 
-    def _validated_blocks(self, X: RowBlocks, reset: bool):
+    def _validated_blocks(self, X: RowBlocks, reset: bool, here: bool = True):
         """Rows in blocks; few of them are brought into memory, where equal rows are merged."""
         if self._pairwise or not self._takes_blocks:
             what = "kernel='precomputed'" if self._takes_blocks else type(self).__name__
@@ -345,9 +361,9 @@ class BaseMarginClustering(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        if isinstance(X, DaskBlocks) and X.is_remote:
+        if X.is_remote:
             X.check()
-        if X.shape[0] <= MERGE_ROWS:
+        if here and X.shape[0] <= MERGE_ROWS:
             X = X[:]
             check_magnitude(X)
         return X
@@ -355,7 +371,7 @@ class BaseMarginClustering(
     def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        weights = _check_sample_weight(np.asarray(sample_weight), X, dtype=np.float64)
+        weights = _check_sample_weight(np.asarray(to_host(sample_weight)), X, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError(
                 f"sample_weight must not be negative; row {int(np.argmin(weights))} has "
@@ -368,7 +384,7 @@ class BaseMarginClustering(
     def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
         if partial_labels is None:
             return None
-        known = np.asarray(partial_labels)
+        known = np.asarray(to_host(partial_labels))
         if known.shape != (n,):
             raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
         if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
@@ -443,7 +459,7 @@ class BaseMarginClustering(
     def _publish(self, model, fmap, rows, X, weights, known, n_jobs, sample) -> None:
         """Set the fitted attributes of a model on one feature map."""
         self._publish_model(model, fmap)
-        if isinstance(X, DaskBlocks) and X.is_remote:
+        if isinstance(X, RowBlocks) and X.is_remote:
             self._publish_apart(model, X, sample, n_jobs)
             return
         labels, lead = self._training_decisions(X, rows, sample, n_jobs)
@@ -474,8 +490,8 @@ class BaseMarginClustering(
             "far, which is kept in this estimator.",
         )
 
-    def _publish_apart(self, model, X: DaskBlocks, sample, n_jobs) -> None:
-        """Set the fitted attributes where the rows are on other machines: so are their labels."""
+    def _publish_apart(self, model, X, sample, n_jobs) -> None:
+        """Set the fitted attributes where the rows are elsewhere: so are their labels."""
         k, start = self.n_clusters, 0
         sizes, first = np.zeros(k), np.full(k, X.shape[0])
         exemplars, best = np.full(k, -1), np.full(k, -np.inf)
@@ -604,6 +620,8 @@ class BaseMarginClustering(
         if is_dask(X):
             rows = self._lazy_rows(X)
             return lazily(self._nameless().decision_function, rows, self.n_clusters)
+        if is_tensor(X):
+            return self._of_tensor(X, self.decision_function, device_margins)
         X = self._validated(X, reset=False)
         with threadpool_limits(1):
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
@@ -611,13 +629,23 @@ class BaseMarginClustering(
 
     def predict(self, X) -> np.ndarray:
         """Cluster of every row: an array, or a dask array for a dask array."""
+        check_is_fitted(self)
         if is_dask(X):
-            check_is_fitted(self)
             return lazily(self._nameless().predict, self._lazy_rows(X))
+        if is_tensor(X):
+            return self._of_tensor(X, self.predict, device_labels)
         if isinstance(X, RowBlocks) and X.shape[0] > MERGE_ROWS:
-            check_is_fitted(self)
             return self._predict_blocks(self._validated(X, reset=False))
         return self.decision_function(X).argmax(axis=1).astype(np.int32)
+
+    def _of_tensor(self, X, on_host: Callable, on_device: Callable):
+        """What a method gives for the rows of a tensor, where they are."""
+        rows = device_rows(X)
+        if not isinstance(rows, DeviceBlocks):
+            return like(on_host(rows), X)
+        checked = self._validated_blocks(rows, reset=False, here=False)
+        rows = self.feature_map_.rows(checked)
+        return returned(on_device(rows, self.coef_, self._levels(), self._paths), X)
 
     def _predict_blocks(self, X: RowBlocks) -> np.ndarray:
         """Labels of rows in blocks, without the scores of all of them."""
@@ -650,7 +678,7 @@ class BaseMarginClustering(
 
     def score(self, X, y=None) -> float:
         """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
-        return -float(self._decision_losses(self.decision_function(X)).mean())
+        return -float(self._decision_losses(to_host(self.decision_function(X))).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""
@@ -659,13 +687,15 @@ class BaseMarginClustering(
         if self._paths.shape[0] != self.n_clusters:
             return None
         try:
-            return np.asarray(self.predict(X))
+            return np.asarray(to_host(self.predict(X)))
         except ValueError:  # rows of another kind: nothing to start from
             return None
 
     def __getstate__(self):
         """Labels that are on a cluster stay there: predict gives them again."""
         state = super().__getstate__()
+        if is_tensor(state.get("labels_")):
+            state = state | {"labels_": to_host(self.labels_)}
         if is_dask(state.get("labels_")):
             state = {name: value for name, value in state.items() if name != "labels_"}
         return state

@@ -121,7 +121,7 @@ class BisectingMarginClustering(BaseMarginClustering):
     def _decision_losses(self, decision):
         return self._two_way()._decision_losses(decision)
 
-    def _fit_validated(self, X, weights, known, links, warm, watch) -> None:
+    def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
         outer, watch = watch, FitWatch(self) if watch is None else watch
         sample = make_sample(X, weights, known, merge=False)
         tree = self._grow(X, sample, self._generator(), watch)

@@ -37,6 +37,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +45,7 @@ from scipy import sparse
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, decisions
 from ._compat import Interval, StrOptions
 from .engine.balance import row_losses, size_floor
+from .engine.blocks import RowBlocks
 from .engine.features import FeatureMap, kernel_basis, kernel_params
 from .engine.labels import (
     COARSE,
@@ -233,7 +235,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def _fit_features(self, sample, rng, n_jobs):
         chosen = self._subset(sample, rng)
         self._fitted_rows = chosen
-        X = sample.X[chosen] if len(chosen) < sample.X.shape[0] else sample.X
+        X = rows_in_memory(sample.X, chosen)
         fmap = self._kernel_map(X, sample.weights[chosen], rng)
         return fmap, fmap.rows(sample.X, n_jobs)
 
@@ -276,9 +278,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
         chosen = self._fitted_rows
-        X = sample.X[chosen] if len(chosen) < len(sample.weights) else sample.X
+        X = rows_in_memory(sample.X, chosen)
         weights, known = sample.weights[chosen], sample.known[chosen]
-        similarity, basis = self._similarity(fmap, X, weights, rows.n_jobs)
+        similarity, basis = self._similarity(fmap, X, weights, rows.n_jobs, sample.place)
         problem = self._problem(similarity, known, sample)
         settings = self._settings(rng, watch, rows.n_jobs)
         if warm is not None:
@@ -311,10 +313,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             },
         )
 
-    def _similarity(self, fmap, X, weights, n_jobs) -> tuple[Similarity, np.ndarray | None]:
+    def _similarity(self, fmap, X, weights, n_jobs, place) -> tuple[Similarity, Any]:
         """R, and for a low-rank kernel the features that coefficients are folded into."""
         if fmap.projection is None:
-            return make_similarity(fmap, X, weights, self.ridge, self.center, n_jobs), None
+            how = self.ridge, self.center, n_jobs, place
+            return make_similarity(fmap, X, weights, *how), None
         basis = fmap.stored_rows(X, n_jobs).data
         K = basis @ basis.T
         scale = float(np.average(np.diag(K), weights=weights))
@@ -415,6 +418,10 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
                 stacklevel=2,
             )
 
+    def _publish_apart(self, model, X, sample, n_jobs) -> None:
+        del self._fitted_scores, self._fitted_rows
+        super()._publish_apart(model, X, sample, n_jobs)
+
     def _training_decisions(self, X, rows, sample, n_jobs):
         """Decisions from the caches, and from the predict path where they leave a doubt."""
         fitted = np.full(len(sample.weights), -1)
@@ -429,6 +436,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         if len(doubtful):
             scores[doubtful] = self._split_scores(X[doubtful], n_jobs)
         return decisions(scores)
+
+
+def rows_in_memory(X, chosen: np.ndarray):
+    """Chosen rows of X; X itself where it is in memory and these are all."""
+    return X[chosen] if len(chosen) < X.shape[0] or isinstance(X, RowBlocks) else X
 
 
 def paper_objective(K: np.ndarray, labels: np.ndarray, ridge: float, n_clusters: int) -> float:

@@ -52,6 +52,7 @@ from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_
 from ._compat import Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
 from .engine.balance import size_floor
+from .engine.device import to_host
 from .engine.labels import lead_losses
 from .engine.links import Links
 from .engine.pair_problem import PairProblem, pair_problem
@@ -246,7 +247,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             self._validate_params()
             self._fit(X, sample_weight, partial_labels, constraints=constraints)
             none = PairwiseConstraints(len(self.labels_))
-            self.violated_links_ = (constraints or none).violations(self.labels_)
+            self.violated_links_ = (constraints or none).violations(to_host(self.labels_))
         return self
 
     def score(self, X, y=None, *, constraints=None) -> float:

@@ -180,6 +180,13 @@ class RowBlocks:
             return sparse.csr_matrix(empty) if self.is_sparse else empty
         return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
 
+    def check(self) -> None:
+        """Look at all blocks where they are; others are looked at when they are read."""
+
+    def sample(self, indices: np.ndarray):
+        """Some of the rows, in memory unless they are better off where they are."""
+        return self[indices]
+
     def part(self, indices: np.ndarray) -> RowBlocks:
         """Some of the rows (rising indices), still to be read block by block."""
         block = np.searchsorted(self.ends, indices, side="right")

@@ -486,5 +486,6 @@ def _subsample(cuts: LabelledCuts, task: Task, size: int, rng) -> tuple[Labelled
     known = np.flatnonzero((cuts.known[:1] if all_equal(cuts.known) else cuts.known) >= 0)
     if len(known) > size:
         known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
-    some = cuts.taken(np.union1d(few, known))
+    few = few[np.diff(few, prepend=-1) > 0]
+    some = cuts.taken(np.union1d(few, known) if known.size else few)
     return some, replace(_rough(task), floor=task.floor * some.total / cuts.total)

@@ -131,7 +131,9 @@ class Rows:
 
     def take(self, indices: np.ndarray) -> Rows:
         """Return the chosen rows, in memory and mapped."""
-        data = self.data[indices]
+        data = self.data.sample(indices) if self.is_blocked else self.data[indices]
+        if isinstance(data, RowBlocks):
+            return replace(self, data=data)
         if self.features is not None:
             plain = replace(self, data=data, offset=None, scale=1.0)
             return replace(plain.stored(), offset=self.offset, scale=self.scale)

@@ -7,6 +7,7 @@ same problem as the row given twice, and the order of the rows does not matter.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,6 +39,8 @@ class Sample:
         Links between these rows.
     free : ndarray of shape (m,) or None
         With links: the part of each row's weight that nothing is known about.
+    place : torch.device or None
+        Device that the user's rows were on.
     """
 
     X: np.ndarray | sparse.csr_matrix
@@ -48,6 +51,7 @@ class Sample:
     inverse: np.ndarray
     links: Links | None = None
     free: np.ndarray | None = None
+    place: Any = None
 
     @property
     def n_given(self) -> int:

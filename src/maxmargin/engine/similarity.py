@@ -9,17 +9,21 @@ bias without a penalty.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lapack
 
+from .device import DEVICE_KERNELS, DeviceMap, device_work, host
 from .features import FeatureMap
 from .patience import interruptible
 from .rows import over_blocks
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 STRIP = 256  # rows worked on at a time: what is held beside the matrix stays small
+NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
 FLOAT64_ROWS = 1000  # up to this many rows float64 costs nothing worth saving
 
 
@@ -92,7 +96,9 @@ class Similarity:
         return ((fitted - influence * indicators) / np.maximum(1.0 - influence, 1e-9)).T
 
 
-def make_similarity(fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1):
+def make_similarity(
+    fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1, place=None
+) -> Similarity:
     """R of the rows of X, which are also the landmarks of ``fmap``.
 
     Parameters
@@ -103,7 +109,12 @@ def make_similarity(fmap: FeatureMap, X, weights, ridge: float, center: bool, n_
     weights : ndarray of shape (n,)
     ridge : float
     center : bool
+    n_jobs : int
+    place : torch.device or None
+        Device on which R is formed; the kernel must be one that it knows.
     """
+    if place is not None and fmap.kernel in DEVICE_KERNELS and not sparse.issparse(X):
+        return similarity_on(place, fmap, X, weights, ridge, center)
     dtype = factor_dtype(len(weights), ridge)
     K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
     return similarity_of(K, scale, weights, ridge, center)
@@ -135,12 +146,18 @@ def kernel_matrix(
     scale = float(share @ np.diag(K).astype(np.float64))
     if about_mean:
         scale -= float(share @ (K @ share.astype(dtype)))
-    if n == 1 and scale <= 0:
-        scale = 1.0
-    if scale <= 0:
-        raise ValueError("The kernel is zero on all rows; choose another kernel or gamma.")
+    scale = checked_scale(scale, n)
     K /= dtype(scale)
     return K, scale
+
+
+def checked_scale(scale: float, n: int) -> float:
+    """Mean diagonal of a kernel, which must not be zero unless there is one row."""
+    if n == 1 and scale <= 0:
+        return 1.0
+    if scale <= 0:
+        raise ValueError("The kernel is zero on all rows; choose another kernel or gamma.")
+    return scale
 
 
 def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bool) -> Similarity:
@@ -167,6 +184,63 @@ def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bo
     return Similarity(stored, weights, float(ridge), scale, row_means)
 
 
+def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool) -> Similarity:
+    """:func:`make_similarity` on a device: R comes to the host once, for the search.
+
+    A step of the search is some 7 us on a core of the host, and as much as 100 us in launches.
+    """
+    import torch
+
+    n, stored = len(weights), factor_dtype(len(weights), ridge)
+    matrix: np.ndarray = np.empty((n, n), np.float32 if n > FLOAT64_ROWS else stored)
+    with ThreadPoolExecutor(1) as pool:
+        # Fresh memory is slow to write: its pages are fetched while the device works.
+        fetched = pool.submit(matrix.fill, 0.0)
+        R, scale, row_means = fitted_on(place, fmap, X, weights, ridge, center)
+        fetched.result()
+    torch.from_numpy(matrix).copy_(R)
+    return Similarity(matrix, weights, float(ridge), scale, row_means)
+
+
+def fitted_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool):
+    """``V R V`` on a device, the mean diagonal of the kernel and its column means."""
+    import torch
+
+    n, stored = len(weights), factor_dtype(len(weights), ridge)
+    with device_work():
+        sent = {"device": place, "dtype": torch.float32 if stored is np.float32 else torch.float64}
+        share, roots = (torch.as_tensor(w).to(**sent) for w in _shares_and_roots(weights))
+        K = DeviceMap(fmap, place).kernel_values(torch.as_tensor(X).to(place)).to(sent["dtype"])
+        scale = float(share.double() @ K.diagonal().double())
+        if center and fmap.kernel == "linear":
+            scale -= float(share @ (K @ share))
+        scale = checked_scale(scale, n)
+        K.div_(scale)
+        if not (weights == 1.0).all():
+            K.mul_(roots[:, None]).mul_(roots[None, :])
+        row_means = None
+        if center:
+            q = roots / roots.double().norm()
+            column = K @ q
+            row_means = host(column.double()) / np.sqrt(weights) / np.sqrt(weights.sum())
+            rest = column - 0.5 * (q @ column) * q
+            K.addr_(q, rest, alpha=-1.0).addr_(rest, q, alpha=-1.0)
+        K.diagonal().add_(ridge)
+        factor, failed = torch.linalg.cholesky_ex(K)
+        del K
+        if int(failed):
+            raise ValueError(NOT_DEFINITE)
+        R = torch.cholesky_inverse(factor)
+        R.mul_(-ridge).diagonal().add_(1.0)
+        if not (weights == 1.0).all():
+            R.mul_(roots[:, None]).mul_(roots[None, :])
+    return R, scale, row_means
+
+
+def _shares_and_roots(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return weights / weights.sum(), np.sqrt(weights)
+
+
 def _project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
     """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
     rest = (column - 0.5 * (q @ column) * q).astype(K.dtype)
@@ -185,9 +259,7 @@ def _invert_in_place(A: np.ndarray) -> None:
     if failed == 0:
         factor, failed = interruptible(len(A), potri, factor, lower=1, overwrite_c=1)
     if failed != 0:
-        raise ValueError(
-            "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
-        )
+        raise ValueError(NOT_DEFINITE)
     if not np.shares_memory(factor, A):
         A[:] = factor.T
     _mirror_upper(A)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .blocks import RowBlocks
 from .features import (
     KERNELS,
     FeatureMap,
@@ -47,7 +48,9 @@ class Source:
 
     def of(self, X):
         """The columns of X that the kernel sees."""
-        return X if self.columns is None else X[:, self.columns]
+        if self.columns is None:
+            return X
+        return X.columns(self.columns) if isinstance(X, RowBlocks) else X[:, self.columns]
 
 
 @dataclass(frozen=True)
