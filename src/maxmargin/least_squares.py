@@ -43,6 +43,7 @@ section 5, known labels                ``partial_labels``, ``partial_start``
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
@@ -80,6 +81,8 @@ SIZE_CHECK_ROWS = 400
 MAX_DESCENT_ROUNDS = 200
 TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
 FIRST_ROWS = 2000  # rows of the first of two fits
+FIRST_SHARE = 0.3  # of the time, for the first of two fits
+NO_LIMIT = 10**9
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 SHRINKAGE = 0.05  # of the covariance within clusters towards a multiple of I
@@ -138,6 +141,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         Reduce dense rows to this many principal components first.
     balance : float, default=0.1
         Every cluster keeps at least ``balance * n / n_clusters`` rows.
+    time_budget : float or None, default=None
+        With ``search="shaking"``: seconds after which no start or kick begins; kicks go on until
+        then unless ``n_kicks`` is given. The answer then depends on the speed of the machine.
     max_iter : int, default=200
         Most rounds of "stochastic" and "steepest".
     warm_start : bool, default=False
@@ -196,6 +202,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "max_exact": [Interval(Integral, 2, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "pca": [Interval(Integral, 1, None, closed="left"), None],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -219,6 +226,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         max_exact=4000,
         n_components=None,
         pca=None,
+        time_budget=None,
         balance=0.1,
         max_iter=MAX_DESCENT_ROUNDS,
         warm_start=False,
@@ -244,6 +252,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self.max_exact = max_exact
         self.n_components = n_components
         self.pca = pca
+        self.time_budget = time_budget
         self.balance = balance
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -276,6 +285,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     def _fit_features(self, sample, rng, n_jobs):
         self._check_combination()
+        self._began = time.monotonic()
         chosen = self._subset(sample, rng)
         self._fitted_rows = chosen
         X = sample.X[chosen] if len(chosen) < sample.X.shape[0] else sample.X
@@ -321,7 +331,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def _metric(self, X, weights, known, rng) -> np.ndarray | None:
         """Axes in which the clusters of a first fit are round; its labels become a start."""
         first = clone(self).set_params(
-            whiten=False, max_exact=min(self.max_exact, FIRST_ROWS), warm_start=False, verbose=0
+            whiten=False,
+            max_exact=min(self.max_exact, FIRST_ROWS),
+            time_budget=None if self.time_budget is None else FIRST_SHARE * self.time_budget,
+            warm_start=False,
+            verbose=0,
         )
         first.set_params(random_state=int(rng.integers(2**31 - 1)))
         partial = known if (known >= 0).any() else None
@@ -384,7 +398,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         if self._first_labels is not None:
             # Not to be shaken: their sizes need not be the targets.
             starts.insert(0, (keep_known(self._first_labels, known), SHAKES))
-        del self._first_labels
+        del self._first_labels, self._began
         found = search_labels(problem, starts, settings)
         labels, caches, prices = settle(problem, found.labels)
         coef, intercept = similarity.coefficients(caches, labels)
@@ -473,12 +487,16 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def _settings(self, rng, watch, n_jobs) -> SearchSettings:
         kicks = self.n_kicks
         if kicks == "auto" and self.size_prior > 0:
-            kicks = TEMPERED_KICKS if self.n_clusters >= 2 else 0
+            kicks = TEMPERED_KICKS
         elif kicks == "auto":
             kicks = self.n_clusters // 2 if self.n_clusters >= 3 else 0
+        budget = self.time_budget if self.search == "shaking" else None
+        if budget is not None and self.n_kicks == "auto":
+            kicks = NO_LIMIT
         return SearchSettings(
             search=self.search,
-            n_kicks=kicks if self.search == "shaking" else 0,
+            n_kicks=kicks if self.search == "shaking" and self.n_clusters > 1 else 0,
+            deadline=None if budget is None else getattr(self, "_began", 0.0) + budget,
             max_iter=self.max_iter,
             adaptive=isinstance(self.cluster_sizes, str),
             rng=rng,

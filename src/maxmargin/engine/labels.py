@@ -116,8 +116,9 @@ def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Fo
         outcomes = [run(start) for start in starts]
     best = max(outcomes, key=lambda found: found.value)
     for kick in range(settings.n_kicks):
-        if settings.in_time():
-            best = _kicked(problem, best, settings, kick)
+        if not settings.in_time():
+            break
+        best = _kicked(problem, best, settings, kick)
     if settings.adaptive:
         best = adapted_sizes(problem, best, settings)
     others = [found.labels for found in outcomes if found.value < best.value]
@@ -200,12 +201,23 @@ def _resplit(problem, labels, rng) -> np.ndarray:
 
 
 def _regrouped(problem, labels, rng) -> np.ndarray:
-    """Two clusters merged, a third one split in their place."""
+    """Two clusters merged, a third one split in their place; of only two, a clump moves over."""
     if problem.k < 3:
-        return _resplit(problem, labels, rng)
+        return _clump_moved(problem, labels, rng)
     a, b, c = rng.choice(problem.k, 3, replace=False)
     labels[(labels == b) & (problem.known < 0)] = a
     return _dealt(problem, labels, labels == c, c, b, 0.5, rng)
+
+
+def _clump_moved(problem, labels, rng) -> np.ndarray:
+    """A random row and those of its cluster that are most similar to it join another cluster."""
+    centre = int(rng.integers(len(labels)))
+    source = labels[centre]
+    rows = np.flatnonzero((labels == source) & (problem.known < 0))
+    similar = np.argsort(-problem.similarity.matrix[centre, rows], kind="stable")
+    count = int(rng.uniform(0.1, 0.7) * len(rows))
+    labels[rows[similar[:count]]] = (source + rng.integers(1, problem.k)) % problem.k
+    return labels
 
 
 KICKS = (_kept, _regrouped, _resplit)
