@@ -124,7 +124,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         Sizes that shaking pulls the clusters to: equal, taken from leave-one-out predictions, or
         given as row counts or proportions.
     n_init : int or "auto", default="auto"
-        Random starts; they share R and cost little. "auto" is 10, and 8 with ``size_prior`` > 0.
+        Random starts; they share R and cost little. "auto" is 10. With ``size_prior`` > 0
+        it is 8, and as many again that are not shaken.
     n_kicks : int or "auto", default="auto"
         Attempts to improve the best labels by re-dealing two clusters. "auto" is half the number of
         clusters; with ``size_prior`` > 0 it is 24, and clusters are merged and split, too.
@@ -465,11 +466,18 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         return total * sizes / sizes.sum()
 
     def _starts(self, problem, rng) -> list[tuple[np.ndarray, int]]:
-        """Random labels, and the first round of shaking for each."""
+        """Random labels, and the first round of shaking for each.
+
+        Shaking leads most starts to the same clusters; where sizes are tempered, as many starts
+        again go without, for others.
+        """
         n_init = self.n_init
         if n_init == "auto":
             n_init = AUTO_STARTS if self.size_prior == 0 else TEMPERED_STARTS
-        return [(random_labels(problem, rng), 0) for _ in range(n_init)]
+        starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
+        if self.size_prior > 0:
+            starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
+        return starts
 
     def _from_known(self, problem, fmap, X) -> list[np.ndarray]:
         starts = []

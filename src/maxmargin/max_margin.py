@@ -69,7 +69,7 @@ class MaxMarginClustering(BaseMarginClustering):
     balance : float, default=0.05
         Every cluster keeps at least ``balance * n / n_clusters`` rows.
     n_init : int or "auto", default="auto"
-        Random starts; "auto" is 8.
+        Random starts; "auto" is 8, and as many again that are not shaken.
     max_exact : int, default=4000
         Most rows to fit on; more are subsampled, and the model labels the rest.
     time_budget : float or None, default=None

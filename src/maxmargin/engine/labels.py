@@ -201,23 +201,12 @@ def _resplit(problem, labels, rng) -> np.ndarray:
 
 
 def _regrouped(problem, labels, rng) -> np.ndarray:
-    """Two clusters merged, a third one split in their place; of only two, a clump moves over."""
+    """Two clusters merged, a third one split in their place; of only two, these re-dealt."""
     if problem.k < 3:
-        return _clump_moved(problem, labels, rng)
+        return _resplit(problem, labels, rng)
     a, b, c = rng.choice(problem.k, 3, replace=False)
     labels[(labels == b) & (problem.known < 0)] = a
     return _dealt(problem, labels, labels == c, c, b, 0.5, rng)
-
-
-def _clump_moved(problem, labels, rng) -> np.ndarray:
-    """A random row and those of its cluster that are most similar to it join another cluster."""
-    centre = int(rng.integers(len(labels)))
-    source = labels[centre]
-    rows = np.flatnonzero((labels == source) & (problem.known < 0))
-    similar = np.argsort(-problem.similarity.matrix[centre, rows], kind="stable")
-    count = int(rng.uniform(0.1, 0.7) * len(rows))
-    labels[rows[similar[:count]]] = (source + rng.integers(1, problem.k)) % problem.k
-    return labels
 
 
 KICKS = (_kept, _regrouped, _resplit)
