@@ -2,9 +2,9 @@
 
     MAXMARGIN_DATA=folder python benchmarks/quality.py [section ...]
 
-Sections: anchors (scikit-learn alone), table (ours beside them), choose-k, confidence, scale. Everything
-is label-free: classes serve to score the answers only. Without MAXMARGIN_DATA the sets that
-scikit-learn ships are used. CPU seconds are those of one thread.
+Sections: anchors (scikit-learn alone), table (ours beside them), choose-k, confidence, scale.
+Everything is label-free: classes serve to score the answers only. Without MAXMARGIN_DATA the sets
+that scikit-learn ships are used. CPU seconds are those of one thread.
 """
 
 import functools
@@ -18,7 +18,7 @@ from sklearn import datasets
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score, silhouette_score
+from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
