@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .constraints import PairwiseConstraints
     from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
+    from .max_margin import MaxMarginClustering
     from .multiple_kernel import MultipleKernelMarginClustering
     from .pairwise import PairwiseMarginClustering
     from .segmentation import segment_image
@@ -26,6 +27,7 @@ __all__ = [
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
+    "MaxMarginClustering",
     "MultipleKernelMarginClustering",
     "PairwiseConstraints",
     "PairwiseMarginClustering",
@@ -43,6 +45,7 @@ _HOMES = {
     "BisectingMarginClustering": ".bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
+    "MaxMarginClustering": ".max_margin",
     "PairwiseConstraints": ".constraints",
     "PairwiseMarginClustering": ".pairwise",
     "MultipleKernelMarginClustering": ".multiple_kernel",
