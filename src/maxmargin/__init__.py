@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ._compat import TimeLimit
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
+    from .cluster_number import choose_n_clusters
     from .constraints import PairwiseConstraints
     from .cutting_plane import CuttingPlaneMarginClustering
     from .least_squares import LeastSquaresMarginClustering
@@ -33,6 +34,7 @@ __all__ = [
     "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
+    "choose_n_clusters",
     "segment_image",
     "select_parameters",
 ]
@@ -49,6 +51,7 @@ _HOMES = {
     "MultipleKernelMarginClustering": ".multiple_kernel",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
+    "choose_n_clusters": ".cluster_number",
     "segment_image": ".segmentation",
     "select_parameters": ".selection",
 }
