@@ -265,7 +265,7 @@ def _shuffled(X, rng):
 
 
 def largest_stable(stability: np.ndarray, worst: np.ndarray) -> np.ndarray:
-    """Place of the last k that is nearly as stable as the best and whose clusters are all found again.
+    """Place of the last k that is nearly as stable as the best and whose clusters all stay.
 
     Examples
     --------

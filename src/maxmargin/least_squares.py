@@ -51,10 +51,13 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, decisions
 from ._compat import Interval, StrOptions
 from .engine.balance import row_losses, size_floor
+from .engine.confidence import calibrate
 from .engine.features import KERNELS, FeatureMap, kernel_basis, kernel_params
 from .engine.labels import (
     COARSE,
@@ -73,6 +76,7 @@ from .engine.labels import (
     supervised_labels,
 )
 from .engine.mixture import MixedMap, mixed_map, mixed_similarity
+from .engine.resampling import SHARE, resampled_labels
 from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
 
 AUTO_STARTS = 10
@@ -83,6 +87,7 @@ TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
+RESAMPLE_STARTS, RESAMPLE_KICKS = 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 SHRINKAGE = 0.05  # of the covariance within clusters towards a multiple of I
@@ -142,6 +147,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         Reduce dense rows to this many principal components first.
     balance : float, default=0.1
         Every cluster keeps at least ``balance * n / n_clusters`` rows.
+    n_resamples : int, default=0
+        Random parts of the data that are clustered again, for ``confidence_`` and ``stability_``.
     time_budget : float or None, default=None
         With ``search="shaking"``: seconds after which no start or kick begins; kicks go on until
         then unless ``n_kicks`` is given. The answer then depends on the speed of the machine.
@@ -160,6 +167,12 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         As everywhere.
     coef_, intercept_ : ndarray of shape (n_clusters, n_fitted) and (n_clusters,)
         The classifiers in terms of kernel values to the rows fitted on.
+    confidence_ : ndarray of shape (n_samples,)
+        With ``n_resamples`` > 0: share of resamples in which rows of that cluster with such a
+        leave-one-out margin kept their cluster.
+    stability_ : float
+        With ``n_resamples`` > 0: mean adjusted Rand index between the answers to all rows and to
+        the resamples.
     leave_one_out_ : float
         Share of the rows fitted on that the classifiers trained without them label alike.
     leave_one_out_margins_ : ndarray of shape (n_fitted,)
@@ -203,6 +216,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "max_exact": [Interval(Integral, 2, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "pca": [Interval(Integral, 1, None, closed="left"), None],
+        "n_resamples": [Interval(Integral, 0, None, closed="left")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
     }
 
@@ -227,6 +241,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         max_exact=4000,
         n_components=None,
         pca=None,
+        n_resamples=0,
         time_budget=None,
         balance=0.1,
         max_iter=MAX_DESCENT_ROUNDS,
@@ -253,6 +268,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self.max_exact = max_exact
         self.n_components = n_components
         self.pca = pca
+        self.n_resamples = n_resamples
         self.time_budget = time_budget
         self.balance = balance
         self.max_iter = max_iter
@@ -406,6 +422,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         scores = similarity.fitted(caches, labels) + prices
         self._fitted_scores = scores
         loo = similarity.leave_one_out(caches, labels) + prices
+        margins = lead_of(loo, labels)
+        sureness = self._sureness(problem, settings, labels, margins, found)
         if warm is None and not (known >= 0).any():
             self._warn_about_sizes(fmap, X, weights, settings)
         return Model(
@@ -418,10 +436,25 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             stop_reason=watch.reason or found.stop_reason,
             extras={
                 "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=weights)),
-                "leave_one_out_margins_": lead_of(loo, labels),
+                "leave_one_out_margins_": margins,
                 "fitted_indices_": sample.source[chosen],
+                **sureness,
             },
         )
+
+    def _sureness(self, problem, settings, labels, margins, found) -> dict:
+        """What resamples say about the clusters, and how margins become confidence."""
+        if self.n_resamples == 0:
+            return {}
+        few = replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None)
+        # Of so few rows that a part has less than one a cluster, nothing can be said.
+        count = self.n_resamples if SHARE * len(labels) >= self.n_clusters else 0
+        given = labels if (problem.known >= 0).any() else None
+        resampled = resampled_labels(problem, few, count, RESAMPLE_STARTS, given)
+        self._calibration = calibrate(margins, labels, resampled, self.n_clusters)
+        self._margins, self._found = margins, found
+        agreement = [adjusted_rand_score(labels[row >= 0], row[row >= 0]) for row in resampled]
+        return {"stability_": float(np.mean(agreement)) if agreement else 0.0}
 
     def _similarity(self, fmap, X, weights, n_jobs) -> tuple[Similarity, np.ndarray | None]:
         """R, and for a low-rank kernel the features that coefficients are folded into."""
@@ -563,7 +596,34 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         doubtful = np.flatnonzero(doubt)
         if len(doubtful):
             scores[doubtful] = self._split_scores(X[doubtful], n_jobs)
-        return decisions(scores)
+        labels, lead = decisions(scores)
+        if self.n_resamples:
+            # Rows not fitted on were left out anyhow: their lead is what the margin is to others.
+            margins = np.where(place >= 0, self._margins[place], lead)
+            self.confidence_ = self._calibration.confidence(margins, labels)
+            best = self._found
+            self._rivals = [
+                (1.0 - other.value / best.value, np.where(place >= 0, other.labels[place], -1))
+                for other in best.others
+            ]
+            del self._margins, self._found
+        return labels, lead
+
+    def _renumber(self, order) -> None:
+        super()._renumber(order)
+        if self.n_resamples:
+            self._calibration = self._calibration.renumbered(order)
+
+    def confidence(self, X) -> np.ndarray:
+        """How sure the cluster of every row is: how often rows with such margins keep theirs.
+
+        Needs ``n_resamples`` > 0 at fit. Rows of the fit have theirs, more carefully, in
+        ``confidence_``.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_calibration"):
+            raise ValueError("confidence needs a fit with n_resamples > 0, got n_resamples=0.")
+        return self._calibration.confidence(*decisions(self.decision_function(X))[::-1])
 
 
 def paper_objective(K: np.ndarray, labels: np.ndarray, ridge: float, n_clusters: int) -> float:

@@ -28,6 +28,12 @@ class Calibration:
     margins: tuple[np.ndarray, ...]
     levels: tuple[np.ndarray, ...]
 
+    def renumbered(self, order: np.ndarray) -> Calibration:
+        """The same with the clusters in this order."""
+        return Calibration(
+            tuple(self.margins[i] for i in order), tuple(self.levels[i] for i in order)
+        )
+
     def confidence(self, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Confidence in [0, 1] of rows with these margins in these clusters."""
         out = np.zeros(len(labels))

@@ -97,7 +97,7 @@ class Found:
     value: float
     history: list[float]
     stop_reason: str = CONVERGED
-    others: list[np.ndarray] = field(default_factory=list)  # labels that other starts ended with
+    others: list[Found] = field(default_factory=list)  # of other starts, best first
 
 
 def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Found:
@@ -121,8 +121,8 @@ def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Fo
         best = _kicked(problem, best, settings, kick)
     if settings.adaptive:
         best = adapted_sizes(problem, best, settings)
-    others = [found.labels for found in outcomes if found.value < best.value]
-    return replace(best, others=others)
+    ranked = sorted(outcomes, key=lambda found: -found.value)
+    return replace(best, others=[found for found in ranked if found.value < best.value])
 
 
 def _search_from(problem, labels, first_round, settings: SearchSettings) -> Found:

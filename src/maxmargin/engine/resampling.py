@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
-from .labels import LabelProblem, SearchSettings, random_labels, search_labels
+from .labels import GENTLE, LabelProblem, SearchSettings, random_labels, search_labels
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
 
@@ -89,18 +89,23 @@ def kept_cluster(labels: np.ndarray, resampled: np.ndarray, k: int) -> np.ndarra
 
 
 def resampled_labels(
-    problem: LabelProblem, settings: SearchSettings, count: int, n_init: int = 4
+    problem: LabelProblem, settings: SearchSettings, count: int, n_init: int = 4, given=None
 ) -> np.ndarray:
     """Labels of random parts of the rows, searched for on the parts of R.
 
-    The similarity of two rows changes little with the other rows; what a part of the data leaves
-    open is the search. So R is not computed again, which would cost more than all the searches.
+    Searches start from random labels, or from those given (where some are known and name the
+    clusters). The similarity of two rows changes little with the other rows; what a part of the
+    data leaves open is the search. So R is not computed again, which would cost more than all the
+    searches.
     """
     n = len(problem.known)
     resampled = np.full((count, n), -1)
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
         smaller = _part_of(problem, part)
-        starts = [(random_labels(smaller, settings.rng), 0) for _ in range(n_init)]
+        if given is None:
+            starts = [(random_labels(smaller, settings.rng), 0) for _ in range(n_init)]
+        else:
+            starts = [(given[part], GENTLE)]
         row[part] = search_labels(smaller, starts, settings).labels
     return resampled
 
