@@ -76,7 +76,7 @@ from .engine.labels import (
     supervised_labels,
 )
 from .engine.mixture import MixedMap, mixed_map, mixed_similarity
-from .engine.resampling import SHARE, resampled_labels
+from .engine.resampling import SHARE, part_of, resampled_labels
 from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
 
 AUTO_STARTS = 10
@@ -87,7 +87,7 @@ TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
-RESAMPLE_STARTS, RESAMPLE_KICKS = 3, 3
+RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 2000, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 SHRINKAGE = 0.05  # of the covariance within clusters towards a multiple of I
@@ -446,13 +446,16 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         """What resamples say about the clusters, and how margins become confidence."""
         if self.n_resamples == 0:
             return {}
+        self._margins, self._found = margins, found
+        if len(labels) > RESAMPLED_ROWS:
+            some = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+            problem, labels, margins = part_of(problem, some), labels[some], margins[some]
         few = replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None)
         # Of so few rows that a part has less than one a cluster, nothing can be said.
         count = self.n_resamples if SHARE * len(labels) >= self.n_clusters else 0
         given = labels if (problem.known >= 0).any() else None
         resampled = resampled_labels(problem, few, count, RESAMPLE_STARTS, given)
         self._calibration = calibrate(margins, labels, resampled, self.n_clusters)
-        self._margins, self._found = margins, found
         agreement = [adjusted_rand_score(labels[row >= 0], row[row >= 0]) for row in resampled]
         return {"stability_": float(np.mean(agreement)) if agreement else 0.0}
 

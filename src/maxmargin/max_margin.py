@@ -311,8 +311,8 @@ class MaxMarginClustering(BaseMarginClustering):
         sure = float(np.mean(self.confidence_ > SURE))
         told = "stable" if self.stability_ >= STABLE else "not stable: take them with care"
         yield (
-            f"The clusters are {told}. Found again from random 70 % of the rows they agree to "
-            f"{self.stability_:.2f} (adjusted Rand index); {sure:.0%} of the rows have a "
+            f"The clusters are {told}. Found again from random parts of the rows they agree "
+            f"to {self.stability_:.2f} (adjusted Rand index); {sure:.0%} of the rows have a "
             f"confidence above {SURE}."
         )
         for other in self.alternatives_:

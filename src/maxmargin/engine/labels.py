@@ -167,40 +167,40 @@ def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Foun
 
     Where sizes are tempered, three kinds of change take turns, and each keeps the sizes it made.
     """
-    labels = best.labels.copy()
     change = _redealt if problem.size_prior == 0.0 else KICKS[number % len(KICKS)]
-    labels = change(problem, labels, settings.rng)
+    labels, first_round = change(problem, best.labels.copy(), settings.rng)
     if problem.size_prior > 0.0:
         sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
         problem = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
-    found = _shake(problem, _Arrays(problem, labels), GENTLE, settings.watch)
+    found = _shake(problem, _Arrays(problem, labels), first_round, settings.watch)
     if found.value <= best.value:
         return best
     return Found(found.labels, found.value, best.history + found.history)
 
 
-def _redealt(problem, labels, rng, share=0.5) -> np.ndarray:
-    """The rows of two clusters dealt out to them at random."""
+def _redealt(problem, labels, rng, share=0.5) -> tuple[np.ndarray, int]:
+    """The rows of two clusters dealt out to them at random, and the first round of shaking."""
     a, b = rng.choice(problem.k, 2, replace=False)
     return _dealt(problem, labels, (labels == a) | (labels == b), a, b, share, rng)
 
 
-def _dealt(problem, labels, rows, a, b, share, rng) -> np.ndarray:
+def _dealt(problem, labels, rows, a, b, share, rng) -> tuple[np.ndarray, int]:
     rows = np.flatnonzero(rows & (problem.known < 0))
     labels[rows] = np.where(rng.random(len(rows)) < share, a, b)
-    return labels
+    return labels, GENTLE
 
 
-def _kept(problem, labels, rng) -> np.ndarray:
-    return labels
+def _kept(problem, labels, rng) -> tuple[np.ndarray, int]:
+    """The same labels, to be shaken more or less."""
+    return labels, int(rng.integers(2 * GENTLE + 1))
 
 
-def _resplit(problem, labels, rng) -> np.ndarray:
+def _resplit(problem, labels, rng) -> tuple[np.ndarray, int]:
     """Two clusters re-dealt at a random proportion."""
     return _redealt(problem, labels, rng, rng.uniform(0.1, 0.9))
 
 
-def _regrouped(problem, labels, rng) -> np.ndarray:
+def _regrouped(problem, labels, rng) -> tuple[np.ndarray, int]:
     """Two clusters merged, a third one split in their place; of only two, these re-dealt."""
     if problem.k < 3:
         return _resplit(problem, labels, rng)

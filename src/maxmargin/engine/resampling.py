@@ -101,7 +101,7 @@ def resampled_labels(
     n = len(problem.known)
     resampled = np.full((count, n), -1)
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
-        smaller = _part_of(problem, part)
+        smaller = part_of(problem, part)
         if given is None:
             starts = [(random_labels(smaller, settings.rng), 0) for _ in range(n_init)]
         else:
@@ -110,7 +110,8 @@ def resampled_labels(
     return resampled
 
 
-def _part_of(problem: LabelProblem, part: np.ndarray) -> LabelProblem:
+def part_of(problem: LabelProblem, part: np.ndarray) -> LabelProblem:
+    """The problem of some of the rows, on their part of R."""
     whole = problem.similarity
     similarity = replace(
         whole,
