@@ -18,13 +18,14 @@ from sklearn import datasets
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score, silhouette_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-import maxmargin
 from _data import available, load, run_sections, table
+from maxmargin import MaxMarginClustering, choose_n_clusters
+from maxmargin.engine.resampling import kept_cluster, matched, subsamples
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
 
 SEEDS = (0, 1, 2)
@@ -126,7 +127,7 @@ METHODS = ANCHORS | {OURS: lambda X, k, s: front_door(k, random_state=s).fit(X).
 
 def front_door(n_clusters, **params):
     """The estimator under test, with no setting but those given."""
-    return maxmargin.MaxMarginClustering(n_clusters, **params)
+    return MaxMarginClustering(n_clusters, **params)
 
 
 @functools.cache
@@ -210,9 +211,142 @@ def quality_table():
     table(f"Targets ({len(names)} tasks)", ["", "found", "target"], targets, decimals=3)
 
 
+def choose_k():
+    """Each number is chosen without knowing the classes; beside it, what the usual scores say."""
+    rng, rows = np.random.default_rng(0), []
+    wanted = ("wine", "digits", "moons", "blobs", "iris", "news20", "satellite", "usps")
+    data = {name: task(name) for name in task_names(*wanted)}
+    clouds = {
+        "Gaussian": rng.normal(size=(1000, 5)),
+        "long Gaussian": rng.normal(size=(1000, 5)) * [5, 1, 1, 1, 1],
+        "uniform square": rng.random((1000, 2)),
+    }
+    data |= {name: (X, None, "-") for name, X in clouds.items()}
+    right = []
+    for name, (X, _, k) in data.items():
+        with threadpool_limits(1):
+            begin = time.process_time()
+            choice = choose_n_clusters(X, random_state=0)
+            seconds = time.process_time() - begin
+            others = usual_choices(X, choice.k_values)
+        print(f"{name}: {choice.statement}")
+        right.append((choice.n_clusters == k, *(other == k for other in others)))
+        doubt = "uncertain" if choice.uncertain else "sure"
+        rows.append((name, str(k), choice.n_clusters, doubt, *others, seconds))
+    table(
+        "The number of clusters",
+        ["data", "classes", "ours", "", "silhouette", "BIC", "Calinski-Harabasz", "CPU s"],
+        rows,
+    )
+    counts = np.array(right[: -len(clouds)]).sum(axis=0)
+    print(f"right of {len(right) - len(clouds)}: ours {counts[0]} (target 4 of 8), "
+          f"silhouette {counts[1]}, BIC {counts[2]}, Calinski-Harabasz {counts[3]}")  # fmt: skip
+
+
+def usual_choices(X, ks):
+    """Numbers by silhouette and Calinski-Harabasz of k-means, and by BIC of a mixture."""
+    X = components(X[:2000])
+    labels = [KMeans(k, n_init=3, random_state=0).fit_predict(X) for k in ks]
+    scores = (
+        [silhouette_score(X, found) for found in labels],
+        [-GaussianMixture(k, random_state=0).fit(X).bic(X) for k in ks],
+        [calinski_harabasz_score(X, found) for found in labels],
+    )
+    return [int(ks[np.argmax(score)]) for score in scores]
+
+
+def confidence():
+    """Confidence beside what happens: refits on other parts of the rows, and the classes."""
+    rows = []
+    for name in task_names("digits", "usps", "letter"):
+        X, y, k = task(name)
+        model = front_door(k, random_state=0).fit(X)
+        rng, parts = np.random.default_rng(1), np.full((8, len(y)), -1)
+        for row, part in zip(parts, subsamples(len(y), len(parts), rng)):
+            row[part] = front_door(k, random_state=1).fit(X[part]).labels_
+        kept = kept_cluster(model.labels_, parts, k)
+        right = matched_classes(y, model.labels_) == y
+        high = model.confidence_ > 0.9
+        order = np.argsort(model.confidence_, kind="stable")
+        fifths = " ".join(f"{right[rows].mean():.2f}" for rows in np.array_split(order, 5))
+        again = " ".join(f"{np.nanmean(kept[:, r]):.2f}" for r in np.array_split(order, 5))
+        rows.append((name, float(high.mean()), float(np.nanmean(kept[:, high])),
+                     float(np.nanmean(kept[:, ~high])), again, fifths))  # fmt: skip
+    table(
+        "Confidence: rows that keep their cluster in refits on 70 %, and accuracy, by rising fifths",
+        [
+            "data",
+            "share > .9",
+            "kept (>= .9)",
+            "kept, others",
+            "kept by fifth",
+            "accuracy by fifth",
+        ],
+        rows,
+    )
+
+
+def matched_classes(y, labels):
+    """The class that each row's cluster stands for, one to one."""
+    names, y = np.unique(y, return_inverse=True)
+    return names[matched(y, labels, max(len(names), labels.max() + 1))]
+
+
+def big_rows(count=1_000_000, width=50):
+    """Many rows like MNIST's principal components, or overlapping clouds without its file."""
+    rng = np.random.default_rng(0)
+    if available("mnist"):
+        points = PCA(width, random_state=0).fit_transform(load("mnist")[0].astype(np.float32))
+        rows = points[rng.integers(len(points), size=count)]
+        return rows + rng.normal(scale=0.05 * points.std(), size=rows.shape).astype(np.float32)
+    X = datasets.make_blobs(count, width, centers=10, cluster_std=8, random_state=0)[0]
+    return X.astype(np.float32)
+
+
+def clocked(model, X):
+    with threadpool_limits(1):
+        begin = time.process_time()
+        model.fit(X)
+        return time.process_time() - begin
+
+
+def scale():
+    compile_first()
+    rows = []
+    if available("mnist"):
+        X, y = load("mnist")
+        X = X.astype(np.float32)
+        points = PCA(50, random_state=0).fit_transform(X).astype(np.float32)
+        base = KMeans(10, n_init=10, random_state=0)
+        least = clocked(base, points)
+        rows.append(
+            ("70000 x 50", "KMeans(n_init=10)", adjusted_rand_score(y, base.labels_), least, 1.0)
+        )
+        for name, data in (("70000 x 50", points), ("70000 x 784", X)):
+            found = []
+            for seed in SEEDS:
+                model = front_door(10, random_state=seed)
+                found.append((clocked(model, data), adjusted_rand_score(y, model.labels_)))
+            seconds, ari = map(float, np.mean(found, axis=0))
+            rows.append((name, OURS, ari, seconds, seconds / least))
+    X = big_rows()
+    least = clocked(KMeans(10, n_init=10, random_state=0), X)
+    seconds = clocked(front_door(10, random_state=0), X)
+    rows.append((f"{len(X)} x {X.shape[1]}", "KMeans(n_init=10)", "", least, 1.0))
+    rows.append((f"{len(X)} x {X.shape[1]}", OURS, "", seconds, seconds / least))
+    table(
+        "Many rows, k = 10 (targets: ARI >= .58 and ratio <= 8 on MNIST; ratio < 3 at a million)",
+        ["rows", "method", "ARI", "CPU s", "to KMeans on 50 columns"],
+        rows,
+    )
+
+
 SECTIONS = {
     "anchors": anchors,
     "table": quality_table,
+    "choose-k": choose_k,
+    "confidence": confidence,
+    "scale": scale,
 }
 
 

@@ -267,8 +267,8 @@ def test_few_rows_limit_the_numbers_tried():
     X = np.random.default_rng(0).normal(size=(18, 2))
     choice = choose_n_clusters(X, KMeans(n_init=1), random_state=0)
     assert choice.k_values.tolist() == [2, 3, 4]
-    with pytest.raises(ValueError, match=r"k_range goes up to 13, but .* 12 distinct rows"):
-        choose_n_clusters(X, KMeans(n_init=1), k_range=[2, 13])
+    with pytest.raises(ValueError, match=r"k_range goes up to 14, but .* 13 distinct rows"):
+        choose_n_clusters(X, KMeans(n_init=1), k_range=[2, 14])
     with pytest.raises(ValueError, match="too few distinct rows"):
         choose_n_clusters(np.ones((20, 2)), KMeans(n_init=1))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state, get_tags
 
 from .engine.resampling import pair_agreement, subsamples
@@ -95,7 +95,7 @@ def choose_n_clusters(
         The rows, or the kernel between them for an estimator that takes one.
     estimator : clusterer, optional
         Any estimator with ``n_clusters`` and ``fit_predict``, or a pipeline that ends in one. By
-        default :class:`LeastSquaresMarginClustering`.
+        default :class:`MaxMarginClustering`.
     k_range : iterable of int, optional
         Numbers to try, each at least 2; by default 2 to 15, or fewer where there are few rows.
     n_subsamples : int, default=6
@@ -118,10 +118,13 @@ def choose_n_clusters(
     >>> choice.n_clusters, choice.uncertain
     (4, False)
     """
-    estimator = _default_estimator() if estimator is None else estimator
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    if estimator is None:
+        from .max_margin import quick_clusterer
+
+        estimator = quick_clusterer(X)
     _last_step(estimator)
     pairwise = get_tags(estimator).input_tags.pairwise
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     _check_count("n_subsamples", n_subsamples, 3)
     _check_count("max_rows", max_rows, 10)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
@@ -135,12 +138,6 @@ def choose_n_clusters(
         for at in _decisive(agreement):
             null[at] = _without_clusters(estimator, X, ks[at], rng)
     return _decide(ks, agreement, n_subsamples, null, rng)
-
-
-def _default_estimator() -> BaseEstimator:
-    from .least_squares import LeastSquaresMarginClustering
-
-    return LeastSquaresMarginClustering(n_init=6)
 
 
 def _last_step(estimator: Any) -> Any:

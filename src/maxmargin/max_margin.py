@@ -48,6 +48,7 @@ from .pairwise import PairwiseMarginClustering
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
 LOOKED_AT = 4000
+QUICK = {"n_init": 4, "n_kicks": 12, "n_resamples": 0}  # where many fits are compared
 ALIKE = 0.95  # adjusted Rand index of answers that count as the same
 SURE, STABLE = 0.9, 0.75
 TEXT_WIDTH = 50  # rows with fewer columns are not taken for word counts, however many are zero
@@ -273,7 +274,8 @@ class MaxMarginClustering(BaseMarginClustering):
             return k, f"The known labels name {k} clusters."
         from .cluster_number import choose_n_clusters
 
-        choice = choose_n_clusters(X, self._least_squares(2, kind), random_state=self.random_state)
+        quick = self._least_squares(2, kind).set_params(time_budget=None, **QUICK)
+        choice = choose_n_clusters(X, quick, random_state=self.random_state)
         return choice.n_clusters, choice.statement
 
     def _sentences(self, model, shape: tuple[int, int], known, links) -> Iterator[str]:
@@ -332,6 +334,11 @@ class MaxMarginClustering(BaseMarginClustering):
                 "confidence needs a fit with n_resamples > 0 and without links between rows."
             )
         return self._calibration.confidence(*decisions(self.decision_function(X))[::-1])
+
+
+def quick_clusterer(X) -> LeastSquaresMarginClustering:
+    """What clusters rows like these, to be fitted many times."""
+    return MaxMarginClustering()._least_squares(2, kind_of_rows(X)).set_params(**QUICK)
 
 
 @dataclass(frozen=True)
