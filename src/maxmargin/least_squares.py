@@ -51,7 +51,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, decisions
@@ -76,7 +75,7 @@ from .engine.labels import (
     supervised_labels,
 )
 from .engine.mixture import MixedMap, mixed_map, mixed_similarity
-from .engine.resampling import SHARE, part_of, resampled_labels
+from .engine.resampling import SHARE, pair_agreement, part_of, resampled_labels
 from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
 
 AUTO_STARTS = 10
@@ -87,9 +86,10 @@ TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
-RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 2000, 3, 3
+RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SHRINKAGE = 0.05  # of the covariance within clusters towards a multiple of I
 
 
@@ -116,7 +116,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     ridge : float, default=1.0
         lambda above, for a kernel with unit mean diagonal. Values near 1 are good for any n.
     n_neighbors : int, default=0
-        Neighbours in a graph whose R joins the average; 0 for no graph.
+        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used where there
+        are less than three rows for each of them and each cluster.
     size_prior : float in [0, 1], default=0.0
         p in J_p: 0 is for clusters of equal size, 1 indifferent to sizes; 0.75 suits most data of
         unknown sizes.
@@ -171,8 +172,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         With ``n_resamples`` > 0: share of resamples in which rows of that cluster with such a
         leave-one-out margin kept their cluster.
     stability_ : float
-        With ``n_resamples`` > 0: mean adjusted Rand index between the answers to all rows and to
-        the resamples.
+        With ``n_resamples`` > 0: mean adjusted Rand index between the answers to two resamples.
     leave_one_out_ : float
         Share of the rows fitted on that the classifiers trained without them label alike.
     leave_one_out_margins_ : ndarray of shape (n_fitted,)
@@ -343,7 +343,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         if self.whiten and not sparse.issparse(rows) and _can_whiten(rows.shape, self):
             axes = self._metric(rows, weights, sample.known[chosen], rng)
         kernels = [self._kernel_map(rows, weights, rng, kernel, axes) for kernel in self._kernels()]
-        return mixed_map(kernels, X, self.n_neighbors, dense)
+        # More neighbours than a cluster has rows would tie clusters together.
+        most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * self.n_clusters))
+        return mixed_map(kernels, X, min(self.n_neighbors, most), dense)
 
     def _metric(self, X, weights, known, rng) -> np.ndarray | None:
         """Axes in which the clusters of a first fit are round; its labels become a start."""
@@ -423,7 +425,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self._fitted_scores = scores
         loo = similarity.leave_one_out(caches, labels) + prices
         margins = lead_of(loo, labels)
-        sureness = self._sureness(problem, settings, labels, margins, found)
+        sureness = self._sureness(problem, settings, labels, margins, found, fmap, X)
         if warm is None and not (known >= 0).any():
             self._warn_about_sizes(fmap, X, weights, settings)
         return Model(
@@ -442,22 +444,33 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             },
         )
 
-    def _sureness(self, problem, settings, labels, margins, found) -> dict:
+    def _sureness(self, problem, settings, labels, margins, found, fmap, X) -> dict:
         """What resamples say about the clusters, and how margins become confidence."""
         if self.n_resamples == 0:
             return {}
         self._margins, self._found = margins, found
-        if len(labels) > RESAMPLED_ROWS:
-            some = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
-            problem, labels, margins = part_of(problem, some), labels[some], margins[some]
-        few = replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None)
-        # Of so few rows that a part has less than one a cluster, nothing can be said.
-        count = self.n_resamples if SHARE * len(labels) >= self.n_clusters else 0
-        given = labels if (problem.known >= 0).any() else None
-        resampled = resampled_labels(problem, few, count, RESAMPLE_STARTS, given)
+        rows = np.arange(len(labels))
+        if len(rows) > RESAMPLED_ROWS:
+            rows = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+        weights = problem.similarity.weights[rows]
+        labels, margins = labels[rows], margins[rows]
+
+        def similarity(part):
+            smaller = fmap.part(rows[part])
+            return self._similarity(smaller, X[rows[part]], weights[part], settings.n_jobs)[0]
+
+        resampled = resampled_labels(
+            part_of(problem, rows),
+            replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
+            # Of so few rows that a part has less than one a cluster, nothing can be said.
+            self.n_resamples if SHARE * len(labels) >= self.n_clusters else 0,
+            RESAMPLE_STARTS,
+            labels if (problem.known >= 0).any() else None,
+            similarity,
+        )
         self._calibration = calibrate(margins, labels, resampled, self.n_clusters)
-        agreement = [adjusted_rand_score(labels[row >= 0], row[row >= 0]) for row in resampled]
-        return {"stability_": float(np.mean(agreement)) if agreement else 0.0}
+        agreement = pair_agreement(resampled, self.n_clusters)[:, 0]
+        return {"stability_": float(agreement.mean()) if len(agreement) else 0.0}
 
     def _similarity(self, fmap, X, weights, n_jobs) -> tuple[Similarity, np.ndarray | None]:
         """R, and for a low-rank kernel the features that coefficients are folded into."""

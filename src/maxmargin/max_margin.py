@@ -26,6 +26,7 @@ What was tried, with figures: ``docs/front_door.md``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -105,7 +106,7 @@ class MaxMarginClustering(BaseMarginClustering):
         How sure each row's cluster is: share of resamples in which rows of that cluster with such
         a leave-one-out margin kept theirs.
     stability_ : float
-        Mean adjusted Rand index between the answers to all rows and to the resamples.
+        Mean adjusted Rand index between the answers to two resamples.
     alternatives_ : list of Alternative
         The runner-up, if the search ended with other clusters from other starts.
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
@@ -276,6 +277,8 @@ class MaxMarginClustering(BaseMarginClustering):
 
         quick = self._least_squares(2, kind).set_params(time_budget=None, **QUICK)
         choice = choose_n_clusters(X, quick, random_state=self.random_state)
+        if choice.uncertain:
+            warnings.warn(choice.statement, UserWarning, stacklevel=6)
         return choice.n_clusters, choice.statement
 
     def _sentences(self, model, shape: tuple[int, int], known, links) -> Iterator[str]:
@@ -313,7 +316,7 @@ class MaxMarginClustering(BaseMarginClustering):
         sure = float(np.mean(self.confidence_ > SURE))
         told = "stable" if self.stability_ >= STABLE else "not stable: take them with care"
         yield (
-            f"The clusters are {told}. Found again from random parts of the rows they agree "
+            f"The clusters are {told}. Two random parts of the rows agree on them "
             f"to {self.stability_:.2f} (adjusted Rand index); {sure:.0%} of the rows have a "
             f"confidence above {SURE}."
         )

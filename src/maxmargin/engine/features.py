@@ -90,6 +90,12 @@ class FeatureMap:
         """The same rows of Z, bit for bit, mapped once and kept."""
         return mapped_rows(self, X, n_jobs)
 
+    def part(self, rows: np.ndarray) -> FeatureMap:
+        """The map to the kernel values of some of the landmarks; features stay as they are."""
+        if self.projection is not None:
+            return self
+        return replace(self, landmarks=self.landmarks[rows], offset=self.offset[rows])
+
     def values(self, X) -> np.ndarray:
         """Z of a tile of raw rows."""
         if self.landmarks is None:

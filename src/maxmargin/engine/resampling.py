@@ -5,6 +5,7 @@ Labels of resamples are arrays of shape (n_resamples, n) with -1 where a row was
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
@@ -13,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
 from .labels import GENTLE, LabelProblem, SearchSettings, random_labels, search_labels
+from .similarity import Similarity
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
 
@@ -89,19 +91,32 @@ def kept_cluster(labels: np.ndarray, resampled: np.ndarray, k: int) -> np.ndarra
 
 
 def resampled_labels(
-    problem: LabelProblem, settings: SearchSettings, count: int, n_init: int = 4, given=None
+    problem: LabelProblem,
+    settings: SearchSettings,
+    count: int,
+    n_init: int = 4,
+    given: np.ndarray | None = None,
+    similarity: Callable[[np.ndarray], Similarity] | None = None,
 ) -> np.ndarray:
-    """Labels of random parts of the rows, searched for on the parts of R.
+    """Labels of random parts of the rows.
 
-    Searches start from random labels, or from those given (where some are known and name the
-    clusters). The similarity of two rows changes little with the other rows; what a part of the
-    data leaves open is the search. So R is not computed again, which would cost more than all the
-    searches.
+    Parameters
+    ----------
+    problem, settings
+    count : int
+        Number of parts.
+    n_init : int
+        Random starts of each search.
+    given : ndarray, optional
+        Labels to start from instead, where some are known and name the clusters.
+    similarity : callable, optional
+        Makes R of some of the rows. By default that part of R is taken, which knows of the other
+        rows: answers then agree a little too well, the more so the fewer rows there are.
     """
     n = len(problem.known)
     resampled = np.full((count, n), -1)
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
-        smaller = part_of(problem, part)
+        smaller = part_of(problem, part, None if similarity is None else similarity(part))
         if given is None:
             starts = [(random_labels(smaller, settings.rng), 0) for _ in range(n_init)]
         else:
@@ -110,15 +125,16 @@ def resampled_labels(
     return resampled
 
 
-def part_of(problem: LabelProblem, part: np.ndarray) -> LabelProblem:
-    """The problem of some of the rows, on their part of R."""
+def part_of(problem: LabelProblem, part: np.ndarray, similarity=None) -> LabelProblem:
+    """The problem of some of the rows, on the R given or on their part of it."""
     whole = problem.similarity
-    similarity = replace(
-        whole,
-        matrix=np.ascontiguousarray(whole.matrix[np.ix_(part, part)]),
-        weights=whole.weights[part],
-        row_means=None if whole.row_means is None else whole.row_means[part],
-    )
+    if similarity is None:
+        similarity = replace(
+            whole,
+            matrix=np.ascontiguousarray(whole.matrix[np.ix_(part, part)]),
+            weights=whole.weights[part],
+            row_means=None if whole.row_means is None else whole.row_means[part],
+        )
     share = similarity.weights.sum() / whole.weights.sum()
     return replace(
         problem,
