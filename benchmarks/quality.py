@@ -273,7 +273,7 @@ def confidence():
         rows.append((name, float(high.mean()), float(np.nanmean(kept[:, high])),
                      float(np.nanmean(kept[:, ~high])), again, fifths))  # fmt: skip
     table(
-        "Confidence: rows that keep their cluster in refits on 70 %, and accuracy, by rising fifths",
+        "Confidence: rows that keep their cluster in refits on 70 %, and accuracy, by fifths",
         [
             "data",
             "share > .9",

@@ -12,7 +12,15 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
-from .labels import GENTLE, LabelProblem, SearchSettings, random_labels, search_labels
+from .labels import (
+    GENTLE,
+    SHAKES,
+    LabelProblem,
+    SearchSettings,
+    random_labels,
+    search_labels,
+)
+from .similarity import project_out, scale_rows
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
 
@@ -103,7 +111,8 @@ def resampled_labels(
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
         smaller = part_of(problem, part)
         if given is None:
-            starts = [(random_labels(smaller, settings.rng), 0) for _ in range(n_init)]
+            first_rounds = [0] * n_init + [SHAKES] * (n_init if problem.size_prior > 0 else 0)
+            starts = [(random_labels(smaller, settings.rng), first) for first in first_rounds]
         else:
             starts = [(given[part], GENTLE)]
         row[part] = search_labels(smaller, starts, settings).labels
@@ -111,12 +120,19 @@ def resampled_labels(
 
 
 def part_of(problem: LabelProblem, part: np.ndarray) -> LabelProblem:
-    """The problem of some of the rows, on their part of R."""
+    """The problem of some of the rows, on their part of R, centred on these rows."""
     whole = problem.similarity
+    matrix, weights = np.ascontiguousarray(whole.matrix[np.ix_(part, part)]), whole.weights[part]
+    if whole.centred:
+        roots = np.sqrt(weights)
+        q = roots / np.linalg.norm(roots)
+        scale_rows(matrix, 1.0 / roots)
+        project_out(matrix, q, (matrix @ q.astype(matrix.dtype)).astype(np.float64))
+        scale_rows(matrix, roots)
     similarity = replace(
         whole,
-        matrix=np.ascontiguousarray(whole.matrix[np.ix_(part, part)]),
-        weights=whole.weights[part],
+        matrix=matrix,
+        weights=weights,
         row_means=None if whole.row_means is None else whole.row_means[part],
     )
     share = similarity.weights.sum() / whole.weights.sum()
