@@ -32,6 +32,7 @@ from maxmargin.engine.resampling import (
     kept_cluster,
     matched,
     pair_agreement,
+    part_of,
     resampled_labels,
     subsamples,
     worst_overlap,
@@ -100,6 +101,28 @@ def test_parts_of_r_give_the_labels_of_the_whole_where_clusters_are_clear():
     kept = kept_cluster(labels, resampled, 3)
     assert np.nanmean(kept) > 0.8
     np.testing.assert_array_equal(np.isnan(kept), resampled < 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_part_of_r_is_centred_on_its_rows(weighted):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(30, 3)), np.ones(30)
+    if weighted:
+        weights = rng.integers(1, 4, 30).astype(float)
+    fmap = FeatureMap("rbf", {"gamma": 0.2}, X, None, None, np.zeros(30), 1.0, np.dtype(float))
+    R = make_similarity(fmap, X, weights, 1.0, True)
+    problem = LabelProblem(R, 2, np.full(2, weights.sum() / 2), 1.0, np.full(30, -1, np.int32))
+    rows = np.arange(0, 30, 2)
+    part = part_of(problem, rows)
+    np.testing.assert_allclose(part.similarity.matrix.sum(axis=0), 0, atol=1e-12)
+    # What is taken out depends on one row of a pair only: double differences stay.
+    M = [m / np.sqrt(np.outer(w, w)) for m, w in ((R.matrix[np.ix_(rows, rows)], weights[rows]),
+         (part.similarity.matrix, weights[rows]))]  # fmt: skip
+    r = np.sqrt(weights[rows])
+    M = [m / np.outer(r, r) for m in M]
+    double = [m - m[:1] - m[:, :1] + m[0, 0] for m in M]
+    np.testing.assert_allclose(*double, atol=1e-12)
+    assert part.targets.sum() == pytest.approx(weights[rows].sum())
 
 
 # -- confidence -----------------------------------------------------------------------------------
@@ -209,14 +232,19 @@ def test_clear_clusters_are_counted(kind):
 
 @pytest.mark.parametrize("shape", ["round", "long", "square"])
 def test_data_without_clusters_is_uncertain(shape):
-    rng = np.random.default_rng(5)
-    cloud = {
-        "round": rng.normal(size=(300, 4)),
-        "long": rng.normal(size=(300, 4)) * [4, 1, 1, 1],
-        "square": rng.random((300, 2)),
-    }[shape]
-    choice = choose_n_clusters(cloud, KMeans(n_init=3), k_range=range(2, 9), random_state=0)
-    assert choice.uncertain and choice.statement.startswith("Uncertain")
+    """In four draws of five: a cloud may be more stable than all of those it is compared with."""
+    doubts = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cloud = {
+            "round": rng.normal(size=(300, 4)),
+            "long": rng.normal(size=(300, 4)) * [4, 1, 1, 1],
+            "square": rng.random((300, 2)),
+        }[shape]
+        choice = choose_n_clusters(cloud, KMeans(n_init=2), k_range=range(2, 7), random_state=0)
+        assert choice.uncertain == choice.statement.startswith("Uncertain")
+        doubts.append(choice.uncertain)
+    assert sum(doubts) >= 4
 
 
 def test_an_open_end_and_an_open_choice_are_told():
@@ -225,24 +253,23 @@ def test_an_open_end_and_an_open_choice_are_told():
     assert short.n_clusters == 6 and short.uncertain and "try more" in short.statement
 
 
-def decided(stability, null=0.5):
+def decided(stability):
     """The answer to a curve with the given values for every pair of four parts."""
     agreement = np.stack([np.asarray(stability, float), np.ones_like(stability)], axis=2)
-    return _decide([2, 3, 4, 5], agreement, 4, np.full(4, null), np.random.default_rng(0))
+    return _decide([2, 3, 4, 5], agreement, 4, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
-    "curve, null, chosen, told",
+    "curve, chosen, told",
     [
-        ([0.9, 0.95, 0.6, 0.5], 0.7, 3, "3 clusters: parts"),
-        ([0.9, 0.95, 0.6, 0.5], 0.96, 3, "Uncertain whether there are clusters"),
-        ([0.5, 0.7, 0.6, 0.5], 0.3, 3, "best found, but .* only to 0.70"),
-        ([0.9, 0.9, 0.9, 0.9], 0.7, 5, "up to 5 clusters, the most that were tried"),
-        ([0.95, 0.9, 0.6, 0.5], np.nan, 3, "3 clusters: parts"),
+        ([0.9, 0.95, 0.6, 0.5], 3, "3 clusters: parts"),
+        ([0.5, 0.7, 0.6, 0.5], 3, "best found, but .* only to 0.70"),
+        ([0.9, 0.9, 0.9, 0.9], 5, "up to 5 clusters, the most that were tried"),
+        ([0.95, 0.9, 0.6, 0.5], 3, "3 clusters: parts"),
     ],
 )
-def test_what_the_curve_says(curve, null, chosen, told):
-    choice = decided(np.repeat(np.array(curve)[:, None], 6, axis=1), null)
+def test_what_the_curve_says(curve, chosen, told):
+    choice = decided(np.repeat(np.array(curve)[:, None], 6, axis=1))
     assert choice.n_clusters == chosen and re.search(told, choice.statement)
     assert choice.uncertain == choice.statement.startswith("Uncertain")
 
@@ -257,7 +284,7 @@ def test_a_choice_that_depends_on_the_parts_is_told():
 
 def test_same_seed_same_choice_and_wine_has_three():
     X = StandardScaler().fit_transform(load_wine().data)
-    choices = [choose_n_clusters(X, k_range=range(2, 7), random_state=1) for _ in range(2)]
+    choices = [choose_n_clusters(X, k_range=range(2, 5), random_state=1) for _ in range(2)]
     np.testing.assert_array_equal(choices[0].stability, choices[1].stability)
     assert choices[0].statement == choices[1].statement
     assert choices[0].n_clusters == 3
@@ -267,8 +294,8 @@ def test_few_rows_limit_the_numbers_tried():
     X = np.random.default_rng(0).normal(size=(18, 2))
     choice = choose_n_clusters(X, KMeans(n_init=1), random_state=0)
     assert choice.k_values.tolist() == [2, 3, 4]
-    with pytest.raises(ValueError, match=r"k_range goes up to 14, but .* 13 distinct rows"):
-        choose_n_clusters(X, KMeans(n_init=1), k_range=[2, 14])
+    with pytest.raises(ValueError, match=r"k_range goes up to 13, but .* 12 distinct rows"):
+        choose_n_clusters(X, KMeans(n_init=1), k_range=[2, 13])
     with pytest.raises(ValueError, match="too few distinct rows"):
         choose_n_clusters(np.ones((20, 2)), KMeans(n_init=1))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -57,8 +57,9 @@ class ClusterNumberChoice:
     support : ndarray of shape (n_k,)
         Share of redraws of the parts (with replacement) in which the rule takes this k.
     without_clusters : ndarray of shape (n_k,)
-        Greatest stability that a few clouds without clusters reached at the chosen and at the most
-        stable k; nan elsewhere, and for a kernel, of which no such cloud can be made.
+        Greatest stability that a few clouds without clusters reached at the chosen k, and at the
+        most stable one if that was not enough; nan elsewhere, where the number is in doubt anyway,
+        and for a kernel, of which no such cloud can be made.
     """
 
     n_clusters: int
@@ -84,7 +85,7 @@ def choose_n_clusters(
     *,
     k_range: Iterable[int] | None = None,
     n_subsamples: int = 6,
-    max_rows: int = 1500,
+    max_rows: int = 1000,
     random_state=None,
 ) -> ClusterNumberChoice:
     """Choose the number of clusters by the stability of the answer under subsampling.
@@ -100,7 +101,7 @@ def choose_n_clusters(
         Numbers to try, each at least 2; by default 2 to 15, or fewer where there are few rows.
     n_subsamples : int, default=6
         Parts of the data that are clustered for every k, at least 3.
-    max_rows : int, default=1500
+    max_rows : int, default=1000
         Rows that the parts are drawn from; of more, a random choice is used.
     random_state : int, RandomState instance or None, default=None
 
@@ -133,11 +134,10 @@ def choose_n_clusters(
     parts = subsamples(X.shape[0], n_subsamples, rng)
     ks = _numbers_to_try(k_range, min(_distinct(X, part, pairwise) for part in parts))
     agreement = np.stack([_agreement(estimator, X, parts, k, pairwise, rng) for k in ks])
-    null = np.full(len(ks), np.nan)
-    if not pairwise:
-        for at in _decisive(agreement):
-            null[at] = _without_clusters(estimator, X, ks[at], rng)
-    return _decide(ks, agreement, n_subsamples, null, rng)
+    choice = _decide(ks, agreement, n_subsamples, rng)
+    if choice.uncertain or pairwise:
+        return choice
+    return _compared(choice, estimator, X, n_subsamples, rng)
 
 
 def _last_step(estimator: Any) -> Any:
@@ -205,10 +205,25 @@ def _agreement(estimator, X, parts, k: int, pairwise: bool, rng) -> np.ndarray:
     return pair_agreement(labels, max(k, int(labels.max()) + 1))
 
 
-def _decisive(agreement: np.ndarray) -> list[int]:
-    """Places of the chosen and of the most stable k."""
-    stability, worst = agreement.mean(axis=1).T
-    return sorted({int(largest_stable(stability[None], worst[None])[0]), int(stability.argmax())})
+def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
+    """The choice in doubt unless the chosen or the most stable k beats clouds without clusters.
+
+    A long cloud is cut in two as stably as two clusters are told apart, but not in four as four.
+    """
+    null = np.full(len(choice.k_values), np.nan)
+    chosen = int(np.flatnonzero(choice.k_values == choice.n_clusters)[0])
+    floor = choice.stability - choice.spread / np.sqrt(n_parts)
+    for at in (chosen, int(choice.stability.argmax())):
+        if np.isnan(null[at]):
+            null[at] = _without_clusters(estimator, X, int(choice.k_values[at]), rng)
+        if floor[at] > null[at]:
+            return replace(choice, without_clusters=null)
+    statement = (
+        f"Uncertain whether there are clusters: parts of the data agree on "
+        f"{choice.n_clusters} to {choice.stability[chosen]:.2f} (adjusted Rand index), and parts "
+        f"of a cloud without clusters to {null[chosen]:.2f}."
+    )
+    return replace(choice, uncertain=True, statement=statement, without_clusters=null)
 
 
 def _without_clusters(estimator, X, k: int, rng) -> float:
@@ -275,18 +290,13 @@ def largest_stable(stability: np.ndarray, worst: np.ndarray) -> np.ndarray:
     return stability.shape[1] - 1 - nearly[:, ::-1].argmax(axis=1)
 
 
-def _decide(ks, agreement, n_parts: int, null: np.ndarray, rng) -> ClusterNumberChoice:
+def _decide(ks, agreement, n_parts: int, rng) -> ClusterNumberChoice:
     values = np.array(ks)
     stability, worst = agreement.mean(axis=1).T
     at = int(largest_stable(stability[None], worst[None])[0])
     support = _support(agreement, n_parts, rng)
     spread = agreement[:, :, 0].std(axis=1)
-    tested = np.flatnonzero(np.isfinite(null))
-    better = stability[tested] - spread[tested] / np.sqrt(n_parts) > null[tested]
-    if len(tested) and not better.any():
-        doubt: str | None = _no_clusters(stability[at], null[at])
-    else:
-        doubt = _doubt(values, at, stability, support)
+    doubt = _doubt(values, at, stability, support)
     return ClusterNumberChoice(
         n_clusters=int(values[at]),
         uncertain=doubt is not None,
@@ -296,7 +306,7 @@ def _decide(ks, agreement, n_parts: int, null: np.ndarray, rng) -> ClusterNumber
         spread=spread,
         worst_cluster=worst,
         support=support,
-        without_clusters=null,
+        without_clusters=np.full(len(ks), np.nan),
     )
 
 
@@ -314,14 +324,6 @@ def _support(agreement: np.ndarray, n_parts: int, rng) -> np.ndarray:
     stability, worst = (weights @ agreement[:, :, i].T for i in (0, 1))
     taken = largest_stable(stability, worst)
     return np.bincount(taken, minlength=len(agreement)) / len(taken)
-
-
-def _no_clusters(stability: float, null: float) -> str:
-    return (
-        f"Uncertain whether there are clusters: parts of the data agree on them to "
-        f"{stability:.2f} (adjusted Rand index), and parts of a cloud without clusters to "
-        f"{null:.2f}."
-    )
 
 
 def _doubt(values, at: int, stability, support) -> str | None:

@@ -13,8 +13,15 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
-from .labels import GENTLE, LabelProblem, SearchSettings, random_labels, search_labels
-from .similarity import Similarity
+from .labels import (
+    GENTLE,
+    SHAKES,
+    LabelProblem,
+    SearchSettings,
+    random_labels,
+    search_labels,
+)
+from .similarity import Similarity, project_out, scale_rows
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
 
@@ -118,7 +125,8 @@ def resampled_labels(
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
         smaller = part_of(problem, part, None if similarity is None else similarity(part))
         if given is None:
-            starts = [(random_labels(smaller, settings.rng), 0) for _ in range(n_init)]
+            first_rounds = [0] * n_init + [SHAKES] * (n_init if problem.size_prior > 0 else 0)
+            starts = [(random_labels(smaller, settings.rng), first) for first in first_rounds]
         else:
             starts = [(given[part], GENTLE)]
         row[part] = search_labels(smaller, starts, settings).labels
@@ -126,15 +134,10 @@ def resampled_labels(
 
 
 def part_of(problem: LabelProblem, part: np.ndarray, similarity=None) -> LabelProblem:
-    """The problem of some of the rows, on the R given or on their part of it."""
+    """The problem of some of the rows, on the R given or on their part of it, centred on them."""
     whole = problem.similarity
     if similarity is None:
-        similarity = replace(
-            whole,
-            matrix=np.ascontiguousarray(whole.matrix[np.ix_(part, part)]),
-            weights=whole.weights[part],
-            row_means=None if whole.row_means is None else whole.row_means[part],
-        )
+        similarity = _part_of_similarity(whole, part)
     share = similarity.weights.sum() / whole.weights.sum()
     return replace(
         problem,
@@ -143,3 +146,15 @@ def part_of(problem: LabelProblem, part: np.ndarray, similarity=None) -> LabelPr
         floor=problem.floor * share,
         known=problem.known[part],
     )
+
+
+def _part_of_similarity(whole: Similarity, part: np.ndarray) -> Similarity:
+    matrix, weights = np.ascontiguousarray(whole.matrix[np.ix_(part, part)]), whole.weights[part]
+    if whole.centred:
+        roots = np.sqrt(weights)
+        q = roots / np.linalg.norm(roots)
+        scale_rows(matrix, 1.0 / roots)
+        project_out(matrix, q, (matrix @ q.astype(matrix.dtype)).astype(np.float64))
+        scale_rows(matrix, roots)
+    row_means = None if whole.row_means is None else whole.row_means[part]
+    return replace(whole, matrix=matrix, weights=weights, row_means=row_means)
