@@ -62,6 +62,7 @@ from .engine.labels import (
     COARSE,
     GENTLE,
     SHAKES,
+    Found,
     LabelProblem,
     SearchSettings,
     adapted_sizes,
@@ -77,6 +78,7 @@ from .engine.labels import (
 from .engine.mixture import MixedMap, mixed_map, mixed_similarity
 from .engine.resampling import SHARE, pair_agreement, part_of, resampled_labels
 from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
+from .engine.spreads import spread_clusters
 
 AUTO_STARTS = 10
 SIZE_DOUBT = 0.04  # gain in leave-one-out R2 from which on the user is told about sizes
@@ -90,6 +92,8 @@ RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
+SPREAD_RATIO = 2.0  # least ratio of squared scales
+WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
 SHRINKAGE = 0.05  # of the covariance within clusters towards a multiple of I
 
 
@@ -124,6 +128,10 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     whiten : bool, default=False
         Cluster twice: the second time in the metric in which the first clusters are round (where
         there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
+    spreads : bool, default=False
+        Whether clusters may differ in spread instead of place (a narrow cloud within a wide one):
+        where a mixture of one shape and several scales finds that they do, and the clusters by
+        place are not predicted well, its clusters are taken. Needs ``whiten``.
     center : bool, default=True
         Whether the classifiers have a bias (the kernel is centred); False is the paper's kernel.
     cluster_sizes : None, "adaptive" or array-like of shape (n_clusters,), default=None
@@ -208,6 +216,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "n_neighbors": [Interval(Integral, 0, None, closed="left")],
         "size_prior": [Interval(Real, 0, 1, closed="both")],
         "whiten": ["boolean"],
+        "spreads": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "center": ["boolean"],
         "cluster_sizes": [None, StrOptions({"adaptive"}), "array-like"],
@@ -233,6 +242,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         n_neighbors=0,
         size_prior=0.0,
         whiten=False,
+        spreads=False,
         center=True,
         cluster_sizes=None,
         n_init="auto",
@@ -260,6 +270,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self.n_neighbors = n_neighbors
         self.size_prior = size_prior
         self.whiten = whiten
+        self.spreads = spreads
         self.center = center
         self.cluster_sizes = cluster_sizes
         self.n_init = n_init
@@ -333,6 +344,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             raise ValueError("size_prior > 0 goes with search='shaking' or 'stochastic'.")
         if self.whiten and (self.size_prior == 0 or self.search != "shaking"):
             raise ValueError("whiten=True needs size_prior > 0 and search='shaking'.")
+        if self.spreads and not self.whiten:
+            raise ValueError("spreads=True needs whiten=True.")
 
     def _mixed_map(self, X, sample, chosen, rng) -> MixedMap:
         """Map of the averaged similarities, in the metric of the first clusters if asked for."""
@@ -351,6 +364,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         """Axes in which the clusters of a first fit are round; its labels become a start."""
         first = clone(self).set_params(
             whiten=False,
+            spreads=False,
+            n_resamples=0,
             max_exact=min(self.max_exact, FIRST_ROWS),
             time_budget=None if self.time_budget is None else FIRST_SHARE * self.time_budget,
             warm_start=False,
@@ -419,6 +434,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             starts.insert(0, (keep_known(self._first_labels, known), SHAKES))
         del self._first_labels, self._began
         found = search_labels(problem, starts, settings)
+        if self.spreads and fmap.axes is not None:
+            found = self._by_spread(problem, found, fmap)
         labels, caches, prices = settle(problem, found.labels)
         coef, intercept = similarity.coefficients(caches, labels)
         scores = similarity.fitted(caches, labels) + prices
@@ -443,6 +460,28 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
                 **sureness,
             },
         )
+
+    def _by_spread(self, problem, found, fmap) -> Found:
+        """Clusters by spread instead, where they differ in it and are predicted as well, nearly.
+
+        Only where clusters by place leave something unexplained: what is predicted well is not a
+        matter of spread.
+        """
+        k, weights = self.n_clusters, problem.similarity.weights
+        fit = predictive_score(problem, found.labels) / (k - 1)
+        if fit >= WELL_PREDICTED:
+            return found
+        labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
+        labels = keep_known(labels, problem.known)
+        sizes = np.bincount(labels, weights, minlength=k)
+        alike = scales.max() < SPREAD_RATIO * scales.min()
+        if alike or sizes.min() < max(problem.floor, 1.0):
+            return found
+        if predictive_score(problem, labels) / (k - 1) < fit - SPREAD_LOSS:
+            return found
+        value = problem.value(labels, problem.similarity.caches(labels, k))
+        history = [*found.history, problem.paper_value(value)]
+        return replace(found, labels=labels, value=value, history=history)
 
     def _sureness(self, problem, settings, labels, margins, found, fmap, X) -> dict:
         """What resamples say about the clusters, and how margins become confidence."""

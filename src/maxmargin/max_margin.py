@@ -16,6 +16,8 @@ tempered sizes, p = 3/4                    p = 0 forces equal sizes, p = 1 finds
 a second pass in the metric in which the   columns of different scale, and clusters that are long
 first clusters are round                   in the same direction
 unit rows, cosine kernel, ridge 10         rows of mostly zeros, such as word counts
+a mixture with a scale per cluster, where  clusters that differ in spread, not in place
+it is predicted nearly as well
 at most ``max_exact`` rows fitted on       R costs the cube of their number; the model labels the
                                            other rows
 links between rows                         :class:`PairwiseMarginClustering`
@@ -73,6 +75,9 @@ class MaxMarginClustering(BaseMarginClustering):
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
     size_prior : float in [0, 1], default=0.75
         p above: 0 is for clusters of equal size, 1 indifferent to sizes.
+    spreads : bool, default=True
+        Whether clusters may differ in spread instead of place, such as a narrow cloud within a
+        wide one; looked for where clusters by place are not predicted well.
     balance : float, default=0.05
         Every cluster keeps at least ``balance * n / n_clusters`` rows.
     n_init : int or "auto", default="auto"
@@ -133,6 +138,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
         "size_prior": [Interval(Real, 0, 1, closed="right")],
+        "spreads": ["boolean"],
         "max_exact": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
@@ -144,6 +150,7 @@ class MaxMarginClustering(BaseMarginClustering):
         *,
         kernel="auto",
         size_prior=0.75,
+        spreads=True,
         balance=0.05,
         n_init="auto",
         max_exact=4000,
@@ -157,6 +164,7 @@ class MaxMarginClustering(BaseMarginClustering):
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.size_prior = size_prior
+        self.spreads = spreads
         self.balance = balance
         self.n_init = n_init
         self.max_exact = max_exact
@@ -254,6 +262,7 @@ class MaxMarginClustering(BaseMarginClustering):
             n_neighbors=kind.n_neighbors,
             size_prior=self.size_prior,
             whiten=True,
+            spreads=self.spreads,
             balance=self.balance,
             n_init=self.n_init,
             max_exact=self.max_exact,
