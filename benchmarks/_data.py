@@ -11,13 +11,17 @@ import numpy as np
 from scipy import sparse
 
 
+def available(name):
+    """Whether a data set can be loaded; None stands for data that needs no file."""
+    folder = os.environ.get("MAXMARGIN_DATA")
+    return name is None or (folder is not None and (Path(folder) / f"{name}.npz").exists())
+
+
 def load(name):
     """Rows and classes of one data set; a missing file ends the program with what to do."""
-    folder = os.environ.get("MAXMARGIN_DATA")
-    path = Path(folder or ".") / f"{name}.npz"
-    if folder is None or not path.exists():
+    if not available(name):
         sys.exit(f"{name}.npz not found: set MAXMARGIN_DATA to the folder with the papers' data.")
-    with np.load(path) as file:
+    with np.load(Path(os.environ["MAXMARGIN_DATA"]) / f"{name}.npz") as file:
         y = file["y"]
         if "indptr" in file:
             parts = (file["data"], file["indices"], file["indptr"])
@@ -41,9 +45,9 @@ def sample(name, per_class, seed=0):
     return X[rows], y[rows]
 
 
-def table(title, columns, rows):
-    """Print rows under a title, numbers with two decimals."""
-    cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+def table(title, columns, rows, decimals=2):
+    """Print rows under a title, numbers with two decimals unless told otherwise."""
+    cells = [[f"{v:.{decimals}f}" if isinstance(v, float) else str(v) for v in r] for r in rows]
     widths = [max(len(c), *(len(r[i]) for r in cells)) for i, c in enumerate(columns)]
     print(f"\n{title}")
     for row in [columns, ["-" * w for w in widths], *cells]:

@@ -17,7 +17,7 @@ import pytest
 from scipy import sparse
 
 import maxmargin
-from maxmargin import AlternatingMarginClustering, cli
+from maxmargin import AlternatingMarginClustering, PairwiseConstraints, cli
 from maxmargin.commands import demo, info, methods
 from maxmargin.io import read_rows
 from maxmargin.persistence import load_model
@@ -67,7 +67,8 @@ def files(folder):
 
 def test_fit_writes_what_was_asked_for_and_predict_agrees(folder, run):
     code, out, err = run(
-        "fit d.csv -k 2 --id-column who --out l.csv --model m.skops --plot p.png --seed 3"
+        "fit d.csv -k 2 --method alternating --id-column who --out l.csv --model m.skops "
+        "--plot p.png --seed 3"
     )
     assert (code, err) == (0, "")
     assert "40 rows, 3 columns -> 2 clusters" in out
@@ -87,13 +88,43 @@ def test_fit_writes_what_was_asked_for_and_predict_agrees(folder, run):
 
 def test_fit_without_outputs_says_so_and_json_has_the_labels(folder, run, run_json):
     assert "nothing written: add --out" in run("fit d.csv -k 2 --drop who")[1]
-    code, told = run_json("fit d.csv -k 2 --id-column who --kernel linear")
+    code, told = run_json("fit d.csv -k 2 --method alternating --id-column who --kernel linear")
     expected = AlternatingMarginClustering(kernel="linear", random_state=0).fit(X)
     assert code == 0 and told["ok"] and told["wrote"] == {} and told["warnings"] == []
     assert told["labels"] == expected.labels_.tolist()
     assert told["cluster_sizes"] == [25, 15]
     assert told["exemplars"] == [NAMES[i] for i in expected.exemplar_indices_]
     assert files(folder) == ["d.csv"]
+
+
+def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run, run_json):
+    corners = np.repeat(20.0 * np.array([[0, 0], [0, 1], [1, 0]]), 30, axis=0)
+    np.save("three.npy", corners + np.random.default_rng(0).normal(size=(90, 2)))
+    code, out, err = run("fit three.npy --model m.skops")
+    assert (code, err) == (0, "")
+    assert "auto: 90 rows, 2 columns -> 3 clusters" in out
+    assert "cluster      rows   share  confidence  most certain row" in out
+    assert "3 clusters: parts of the data agree on them to 1.00" in out
+    assert "The clusters are stable." in out
+    code, told = run_json("fit d.csv -k 2 --drop who")
+    assert told["cluster_sizes"] == [25, 15] and min(told["confidence"]) > 0.9
+    assert told["stability"] == 1.0 and len(told["report"]) >= 3
+    assert run("predict m.skops three.npy")[0] == 0
+
+
+def test_fit_warns_of_clusters_that_the_data_do_not_decide(folder, run_json):
+    np.save("cloud.npy", np.random.default_rng(0).normal(size=(90, 3)))
+    code, told = run_json("fit cloud.npy -k 5")
+    assert code == 0 and "not stable" in told["warnings"][0]
+    code, told = run_json("fit cloud.npy")
+    assert code == 0 and told["warnings"][0].startswith("Uncertain")
+
+
+def test_links_need_no_method(folder, run_json):
+    links = PairwiseConstraints(40, must_link=[(0, 1)], cannot_link=[(0, 30)])
+    links.save("links.csv")
+    code, told = run_json("fit d.csv -k 2 --drop who --links links.csv")
+    assert code == 0 and "2 links between rows were given" in " ".join(told["report"])
 
 
 def test_predict_matches_columns_by_name(folder, run):
@@ -172,7 +203,8 @@ def test_bad_known_labels_are_explained(folder, run):
     [
         ("", "a command is needed"),
         ("fti d.csv", "invalid choice: 'fti'"),
-        ("fit d.csv", "required: -k"),
+        ("fit d.csv --method alternating", "--method alternating needs -k"),
+        ("fit d.csv --loss hinge", "--loss does not apply to --method auto"),
         ("fit d.csv -k two", "whole number above 0"),
         ("fit d.csv -k 0", "whole number above 0"),
         ("fit d.csv -k 2 --gamma wide", "number (or median)"),
@@ -237,6 +269,7 @@ GIVEN = {
     "n_init": 5, "max_iter": 9, "seed": 11, "n_jobs": 1,
     "unlabeled_weight": 0.5, "solver": "subgradient", "on_conflict": "soft",
     "weight_norm": 1.5, "subset": 40, "relaxation": "full", "size_penalty": 2.5, "max_rows": 30,
+    "time_budget": 2.5,
 }  # fmt: skip
 
 
@@ -304,7 +337,7 @@ def test_warnings_are_one_line_on_stderr_and_in_the_json(folder, run, monkeypatc
 
     original = AlternatingMarginClustering.fit
     monkeypatch.setattr(AlternatingMarginClustering, "fit", fit)
-    code, out, err = run("fit d.csv -k 2 --drop who --json")
+    code, out, err = run("fit d.csv -k 2 --method alternating --drop who --json")
     assert code == 0 and json.loads(out)["warnings"] == ["labels did not settle"]
     assert err == "maxmargin: warning: labels did not settle\nchatter\n"
 

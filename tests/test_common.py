@@ -29,6 +29,7 @@ from maxmargin import (
     BisectingMarginClustering,
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
+    MaxMarginClustering,
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
     SemidefiniteMarginClustering,
@@ -53,9 +54,10 @@ ESTIMATORS = [
         lambda kernel: CuttingPlaneMarginClustering(kernel=kernel),
         lambda kernel: MultipleKernelMarginClustering(kernels=[kernel, "poly"]),
         lambda kernel: SemidefiniteMarginClustering(kernel=kernel),
+        lambda kernel: MaxMarginClustering(2, kernel="auto" if kernel == "rbf" else kernel),
     )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-6:]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-7:]]
 
 
 def name(estimator):
@@ -87,7 +89,7 @@ def hurried(estimator, **params):
     """A copy with one start and few features: for tests that need many rows, not good clusters."""
     model = seeded(estimator, **params)
     inner = getattr(model, "estimator", model)
-    if isinstance(inner, LeastSquaresMarginClustering):
+    if isinstance(inner, (LeastSquaresMarginClustering, MaxMarginClustering)):
         return model.set_params(n_init=2, max_exact=1500)
     if isinstance(inner, (CuttingPlaneMarginClustering, MultipleKernelMarginClustering)):
         return model.set_params(n_init=2, n_components=8)

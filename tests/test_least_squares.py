@@ -186,7 +186,7 @@ def test_descents_end_where_no_single_move_helps(X, search):
     values = [brute_value(R.matrix, shared[2], 3)]
     while True:
         if search == "stochastic":
-            moves = stochastic_round(*shared, np.arange(40))
+            moves = stochastic_round(*shared, np.arange(40), np.zeros(3), 0.0)
         else:
             moves = steepest_steps(*shared, scratch, 1e-9, 1)
         values.append(brute_value(R.matrix, shared[2], 3))
@@ -211,7 +211,7 @@ def test_floor_and_fixed_rows_hold_in_every_search(X):
             if search == "shake":
                 shake_round(*shared, np.array([30.0, 6.0, 4.0]), 0.5**i, scratch)
             elif search == "stochastic":
-                stochastic_round(*shared, np.arange(40))
+                stochastic_round(*shared, np.arange(40), np.zeros(3), 0.0)
             else:
                 steepest_steps(*shared, scratch, 1e-9, 20)
             assert (shared[2][:12] == before[:12]).all()

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from ._compat import TimeLimit
     from .alternating import AlternatingMarginClustering
     from .bisecting import BisectingMarginClustering
+    from .cluster_number import choose_n_clusters
     from .constraints import PairwiseConstraints
     from .cutting_plane import CuttingPlaneMarginClustering
     from .io import open_rows
     from .least_squares import LeastSquaresMarginClustering
+    from .max_margin import MaxMarginClustering
     from .multiple_kernel import MultipleKernelMarginClustering
     from .pairwise import PairwiseMarginClustering
     from .segmentation import segment_image
@@ -26,12 +28,14 @@ __all__ = [
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
     "LeastSquaresMarginClustering",
+    "MaxMarginClustering",
     "MultipleKernelMarginClustering",
     "PairwiseConstraints",
     "PairwiseMarginClustering",
     "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
+    "choose_n_clusters",
     "open_rows",
     "segment_image",
     "select_parameters",
@@ -43,11 +47,13 @@ _HOMES = {
     "BisectingMarginClustering": ".bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
+    "MaxMarginClustering": ".max_margin",
     "PairwiseConstraints": ".constraints",
     "PairwiseMarginClustering": ".pairwise",
     "MultipleKernelMarginClustering": ".multiple_kernel",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._compat",
+    "choose_n_clusters": ".cluster_number",
     "open_rows": ".io",
     "segment_image": ".segmentation",
     "select_parameters": ".selection",

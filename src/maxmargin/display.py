@@ -236,6 +236,58 @@ def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
     return ax
 
 
+def plot_n_clusters(choice: Any, ax: Any = None) -> Any:
+    """Draw how stable each number of clusters is, the chosen one marked.
+
+    The band is one standard deviation of the agreement between two parts of the data; the dashed
+    line is where the rule stops to call a number nearly as stable as the best.
+
+    Parameters
+    ----------
+    choice : ClusterNumberChoice
+        From :func:`maxmargin.choose_n_clusters`.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import choose_n_clusters
+    >>> from maxmargin.display import plot_n_clusters
+    >>> choice = choose_n_clusters(load_iris().data, KMeans(n_init=1), random_state=0)
+    >>> plot_n_clusters(choice).get_xlabel()
+    'number of clusters'
+    """
+    from .cluster_number import NEARLY
+
+    ax = _axes(ax)
+    k, stability = choice.k_values, choice.stability
+    low, high = stability - choice.spread, np.minimum(stability + choice.spread, 1.0)
+    ax.fill_between(k, low, high, color=COLOURS[0], alpha=0.15, lw=0)
+    ax.plot(k, stability, "o-", color=COLOURS[0], lw=1.6, ms=4, label="agreement of two parts")
+    worst = choice.worst_cluster
+    ax.plot(k, worst, ":", color=COLOURS[2], lw=1.4, label="cluster found again least")
+    if np.isfinite(choice.without_clusters).any():
+        ax.plot(k, choice.without_clusters, "_", color=INK, ms=14, mew=2, label="without clusters")
+    ax.axhline(NEARLY * stability.max(), color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0)
+    at = int(np.flatnonzero(k == choice.n_clusters)[0])
+    ring = {"ms": 14, "mfc": "none", "mec": COLOURS[4], "mew": 2, "ls": ""}
+    doubt = " (uncertain)" if choice.uncertain else ""
+    name = f"{choice.n_clusters} clusters{doubt}"
+    ax.plot(k[at : at + 1], stability[at : at + 1], "o", label=name, **ring)
+    _name_axes(ax, "number of clusters", "adjusted Rand index, Jaccard index")
+    ax.set_ylim(min(0.0, float(low.min())), 1.03)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return ax
+
+
 def _root(values: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(values, 0))
 

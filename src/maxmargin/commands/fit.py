@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_data(parser)
     parser.add_argument(
-        "-k", "--n-clusters", type=positive, required=True, metavar="K", help="number of clusters"
+        "-k",
+        "--n-clusters",
+        type=positive,
+        metavar="K",
+        help="number of clusters (default: chosen by how stable they are)",
     )
     parser.add_argument(
         "--method",
         choices=list(METHODS),
-        default="alternating",
-        help="clustering method (default: alternating)",
+        default="auto",
+        help="clustering method (default: auto, which needs no settings)",
     )
     parser.add_argument(
         "--partial-labels",
@@ -48,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--links",
         metavar="FILE",
-        help="must-links and cannot-links between the rows, as label writes them (pairwise)",
+        help="must-links and cannot-links between the rows, as label writes them (auto, pairwise)",
     )
     parser.add_argument(
         "--standardize", action="store_true", help="bring all columns to unit variance first"
@@ -78,6 +83,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     _fit(model, estimator, X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
+    _warn_if_unstable(estimator)
     labels = estimator.labels_
     return {
         "method": args.method,
@@ -139,7 +145,7 @@ def _links(args: argparse.Namespace, table: Any) -> Any:
 
     if args.links is None:
         return None
-    if args.method != "pairwise":
+    if args.method not in ("auto", "pairwise"):
         raise UsageError(f"--links does not apply to --method {args.method}; use pairwise")
     return PairwiseConstraints.load(args.links)
 
@@ -169,6 +175,18 @@ def _fit(model: Any, estimator: Any, X: Any, **known: Any) -> None:
             estimator.set_callbacks()
 
 
+def _warn_if_unstable(estimator: Any) -> None:
+    from maxmargin.max_margin import STABLE
+
+    if getattr(estimator, "stability_", 1.0) < STABLE:
+        warnings.warn(
+            f"the {len(estimator.cluster_sizes_)} clusters are not stable: parts of the rows agree "
+            f"on them only to {estimator.stability_:.2f} (adjusted Rand index)",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def _about_model(estimator: Any, ids: Any) -> dict[str, Any]:
     # -1 stands for the exemplar of a cluster without rows.
     exemplars = [None if i < 0 else i for i in estimator.exemplar_indices_.tolist()]
@@ -179,7 +197,23 @@ def _about_model(estimator: Any, ids: Any) -> dict[str, Any]:
         "objective": estimator.objective_,
         "n_iter": estimator.n_iter_,
         "stop_reason": estimator.stop_reason_,
+        **_about_certainty(estimator),
     }
+
+
+def _about_certainty(estimator: Any) -> dict[str, Any]:
+    """What was chosen, and how sure the answer is, for the method that tells."""
+    import numpy as np
+
+    told: dict[str, Any] = {}
+    if hasattr(estimator, "report_"):
+        told["report"] = estimator.report_
+    if hasattr(estimator, "confidence_"):
+        sums = np.bincount(estimator.labels_, estimator.confidence_, len(estimator.cluster_sizes_))
+        sizes = np.bincount(estimator.labels_, minlength=len(sums))
+        told["confidence"] = sums / np.maximum(sizes, 1)
+        told["stability"] = estimator.stability_
+    return told
 
 
 def _write_results(args: Any, model: Any, table: Any, X: Any, labels: Any) -> dict[str, str]:
@@ -216,9 +250,12 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
         f"{plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
         f"({result['stop_reason']} after {plural(result['n_iter'], 'iteration')})"
     )
-    yield "  cluster      rows   share  most certain row"
+    sure = result.get("confidence")
+    yield f"  cluster      rows   share{'' if sure is None else '  confidence'}  most certain row"
     for j, (size, row) in enumerate(zip(result["cluster_sizes"], result["exemplars"])):
-        yield f"  {j:>7}{size:>10,}{size / result['n_rows']:>8.1%}  {row}"
+        level = "" if sure is None else f"{sure[j]:>12.2f}"
+        yield f"  {j:>7}{size:>10,}{size / result['n_rows']:>8.1%}{level}  {row}"
+    yield from result.get("report", [])
     yield f"objective {result['objective']:.6g}"
     for name, cluster in result["known_labels"].items():
         yield f"known label {name!r} is cluster {cluster}"

@@ -24,6 +24,10 @@ SHARED = (
     "n_jobs",
 )  # fmt: skip
 METHODS = {
+    "auto": Method(
+        "maxmargin:MaxMarginClustering",
+        ("kernel", "balance", "n_init", "seed", "n_jobs", "max_exact", "time_budget"),
+    ),
     "alternating": Method(
         "maxmargin:AlternatingMarginClustering", (*SHARED, "loss", "epsilon", "alpha")
     ),
@@ -89,7 +93,8 @@ positive.__name__ = "whole number above 0"
 OPTIONS: dict[str, dict[str, Any]] = {
     "kernel": {
         "choices": ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"],
-        "help": "how rows are compared (default: rbf; linear for cutting-plane)",
+        "help": "how rows are compared (default: by the rows for auto, linear for cutting-plane, "
+        "else rbf)",
     },
     "gamma": {
         "type": _number_or("median"),
@@ -115,7 +120,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": ["shaking", "steepest", "stochastic"],
         "help": "label search of least-squares (default: shaking)",
     },
-    "max_exact": {"type": positive, "help": "most rows that least-squares fits on (default: 4000)"},
+    "max_exact": {
+        "type": positive,
+        "help": "most rows that auto and least-squares fit on (default: 4000)",
+    },
+    "time_budget": {
+        "type": float,
+        "help": "seconds that auto searches for (default: a fixed number of attempts)",
+    },
     "pca": {"type": positive, "help": "reduce rows to this many principal components first"},
     "loss": {"choices": ["laplacian", "squared", "hinge"], "help": "loss (default: laplacian)"},
     "epsilon": {"type": float, "help": "width of the zone without loss (laplacian loss)"},
@@ -155,7 +167,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 _PARAMETER = {"seed": "random_state"}
 
 
-def build_estimator(method: str, n_clusters: int, options: dict[str, Any]) -> Any:
+def build_estimator(method: str, n_clusters: int | None, options: dict[str, Any]) -> Any:
     """Make the estimator of a method from the options given; refuse those that do not apply.
 
     Examples
@@ -165,6 +177,8 @@ def build_estimator(method: str, n_clusters: int, options: dict[str, Any]) -> An
     3
     """
     entry = METHODS[method]
+    if n_clusters is None and method != "auto":
+        raise UsageError(f"--method {method} needs -k, the number of clusters")
     inner = METHODS[entry.wraps].options if entry.wraps else ()
     for name in options:
         if name not in (*entry.options, *inner):

@@ -100,6 +100,12 @@ class FeatureMap:
         """The same rows of Z, bit for bit, mapped once and kept."""
         return mapped_rows(self, X, n_jobs)
 
+    def part(self, rows: np.ndarray) -> FeatureMap:
+        """The map to the kernel values of some of the landmarks; features stay as they are."""
+        if self.projection is not None:
+            return self
+        return replace(self, landmarks=self.landmarks[rows], offset=self.offset[rows])
+
     def values(self, X) -> np.ndarray:
         """Z of a tile of raw rows."""
         if self.landmarks is None:
@@ -144,8 +150,7 @@ def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
         for i, j in tiles_of(stop - start):
             Z[start + i : start + j] = features.values(part[i:j])
 
-    for _ in over_blocks(X.shape[0], block, n_jobs):
-        pass
+    over_blocks(X.shape[0], block, n_jobs)
     return Rows(Z, n_jobs=n_jobs)
 
 
@@ -179,13 +184,24 @@ def _gaussian(X, Y, gamma) -> np.ndarray:
     """The Gaussian kernel without the checks of a public function: pivoted Cholesky asks for one
     column at a time, and those checks cost ten times the column.
     """
-    K = X @ Y.T
-    K *= 2.0
-    K -= np.einsum("ij,ij->i", X, X)[:, None]
-    K -= np.einsum("ij,ij->i", Y, Y)[None, :]
-    np.minimum(K, 0.0, out=K)
+    K = negative_squares(X, Y)
     K *= gamma
     return np.exp(K, out=K)
+
+
+def negative_squares(X, Y) -> np.ndarray:
+    """Minus the squared Euclidean distances between two sets of dense rows.
+
+    Examples
+    --------
+    >>> negative_squares(np.array([[0.0]]), np.array([[3.0], [4.0]]))
+    array([[ -9., -16.]])
+    """
+    D = X @ Y.T
+    D *= 2.0
+    D -= np.einsum("ij,ij->i", X, X)[:, None]
+    D -= np.einsum("ij,ij->i", Y, Y)[None, :]
+    return np.minimum(D, 0.0, out=D)
 
 
 def check_magnitude(X) -> None:
@@ -393,7 +409,7 @@ def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE)
     """
     n = X.shape[0]
     shifted = X if kernel == "precomputed" else _shifted(X, offset)
-    residual = _kernel_diagonal(shifted, kernel, params)
+    residual = kernel_diagonal(shifted, kernel, params)
     enough = tolerance * max(residual.sum(), 0.0)
     factor = np.zeros((n, rank))
     chosen: list[int] = []
@@ -415,7 +431,8 @@ def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE)
     return np.array(sorted(chosen) or [0])
 
 
-def _kernel_diagonal(X, kernel, params) -> np.ndarray:
+def kernel_diagonal(X, kernel, params) -> np.ndarray:
+    """Kernel of every row with itself."""
     n = X.shape[0]
     if kernel == "precomputed":
         return np.array(np.diag(X), np.float64)

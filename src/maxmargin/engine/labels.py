@@ -5,9 +5,10 @@ Used by ``least_squares.py``; the compiled moves are in ``kernels/flips.py``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .similarity import Similarity
 
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
+ASCENT_ROUNDS = 100
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 
 
@@ -34,6 +36,8 @@ class LabelProblem:
         Least weight of a cluster.
     known : ndarray of shape (n,), int32
         Known label of each row, -1 where free.
+    size_prior : float
+        p in J_p: 0 is for clusters of equal size, 1 indifferent to sizes.
     """
 
     similarity: Similarity
@@ -41,16 +45,29 @@ class LabelProblem:
     targets: np.ndarray
     floor: float
     known: np.ndarray
+    size_prior: float = 0.0
 
     def value(self, labels: np.ndarray, caches: np.ndarray) -> float:
-        """J = sum_h y_h' R y_h."""
-        return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
+        """J_p = sum_h y_h' R y_h / n_h^p."""
+        if self.size_prior == 0.0:
+            return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
+        sizes = np.bincount(labels, self.similarity.weights, minlength=self.k)
+        within = sums_within(caches, labels)
+        return float((within / np.maximum(sizes, 1e-300) ** self.size_prior)[sizes > 0].sum())
 
     def paper_value(self, value: float) -> float:
-        """Q from J; a centred R has 1'R1 = 0."""
+        """Q from J (a centred R has 1'R1 = 0); minus J_p / n^(1 - p) where sizes are tempered."""
         n, k = self.similarity.weights.sum(), self.k
+        if self.size_prior > 0.0:
+            return float(-value / n ** (1.0 - self.size_prior))
         whole = 0.0 if self.similarity.centred else float(self.similarity.matrix.sum(dtype=float))
         return float(n * k + (4 - k) * whole - 4 * value)
+
+
+def sums_within(caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """y_h' R y_h of every cluster."""
+    own = caches[labels, np.arange(len(labels))]
+    return np.bincount(labels, own.astype(np.float64), minlength=len(caches))
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,11 @@ class SearchSettings:
     watch: Callable[[float], str | None]
     n_jobs: int
     parallel: bool  # callbacks are told of iterations one after the other
+    deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
+
+    def in_time(self) -> bool:
+        """Whether there is time for another start or kick."""
+        return self.deadline is None or time.monotonic() < self.deadline
 
 
 @dataclass(frozen=True)
@@ -75,6 +97,7 @@ class Found:
     value: float
     history: list[float]
     stop_reason: str = CONVERGED
+    others: list[Found] = field(default_factory=list)  # of other starts, best first
 
 
 def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Found:
@@ -84,17 +107,22 @@ def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Fo
         labels, first_round = start
         return _search_from(problem, labels, first_round, settings)
 
-    if settings.n_jobs > 1 and len(starts) > 1 and settings.parallel:
+    if settings.deadline is not None:
+        outcomes = [run(start) for i, start in enumerate(starts) if i == 0 or settings.in_time()]
+    elif settings.n_jobs > 1 and len(starts) > 1 and settings.parallel:
         with ThreadPoolExecutor(settings.n_jobs) as pool:
             outcomes = list(pool.map(run, starts))
     else:
         outcomes = [run(start) for start in starts]
     best = max(outcomes, key=lambda found: found.value)
-    for _ in range(settings.n_kicks):
-        best = _kicked(problem, best, settings)
+    for kick in range(settings.n_kicks):
+        if not settings.in_time():
+            break
+        best = _kicked(problem, best, settings, kick)
     if settings.adaptive:
         best = adapted_sizes(problem, best, settings)
-    return best
+    ranked = sorted(outcomes, key=lambda found: -found.value)
+    return replace(best, others=[found for found in ranked if found.value < best.value])
 
 
 def _search_from(problem, labels, first_round, settings: SearchSettings) -> Found:
@@ -113,7 +141,10 @@ def _search_from(problem, labels, first_round, settings: SearchSettings) -> Foun
 
 
 def _shake(problem, arrays, first_round, watch) -> Found:
-    """Algorithm 3: claims that grow smaller, then empty clusters are filled again."""
+    """Algorithm 3: claims that grow smaller, then empty clusters are filled again.
+
+    Tempered sizes: then single rows move while J_p rises (Hartigan's ascent).
+    """
     history = []
     for i in range(first_round, SHAKES):
         claimed = arrays.shake(0.5**i)
@@ -122,20 +153,63 @@ def _shake(problem, arrays, first_round, watch) -> Found:
             break
     arrays.fill_small_clusters()
     history.append(problem.paper_value(arrays.value()))
+    if problem.size_prior > 0.0:
+        for _ in range(ASCENT_ROUNDS):
+            moves = arrays.descend("stochastic")
+            history.append(problem.paper_value(arrays.value()))
+            if watch(history[-1]) is not None or moves == 0:
+                break
     return Found(arrays.labels, arrays.value(), history)
 
 
-def _kicked(problem, best: Found, settings: SearchSettings) -> Found:
-    """Re-deal the rows of two clusters, shake gently, keep the result if it is better."""
-    rng = settings.rng
-    a, b = rng.choice(problem.k, 2, replace=False)
-    labels = best.labels.copy()
-    rows = np.flatnonzero(((labels == a) | (labels == b)) & (problem.known < 0))
-    labels[rows] = np.where(rng.random(len(rows)) < 0.5, a, b)
-    found = _shake(problem, _Arrays(problem, labels), GENTLE, settings.watch)
+def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Found:
+    """Change the best labels, shake gently, keep the result if it is better.
+
+    Where sizes are tempered, three kinds of change take turns, and each keeps the sizes it made.
+    """
+    change = _redealt if problem.size_prior == 0.0 else KICKS[number % len(KICKS)]
+    labels, first_round = change(problem, best.labels.copy(), settings.rng)
+    if problem.size_prior > 0.0:
+        sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
+        problem = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
+    found = _shake(problem, _Arrays(problem, labels), first_round, settings.watch)
     if found.value <= best.value:
         return best
     return Found(found.labels, found.value, best.history + found.history)
+
+
+def _redealt(problem, labels, rng, share=0.5) -> tuple[np.ndarray, int]:
+    """The rows of two clusters dealt out to them at random, and the first round of shaking."""
+    a, b = rng.choice(problem.k, 2, replace=False)
+    return _dealt(problem, labels, (labels == a) | (labels == b), a, b, share, rng)
+
+
+def _dealt(problem, labels, rows, a, b, share, rng) -> tuple[np.ndarray, int]:
+    rows = np.flatnonzero(rows & (problem.known < 0))
+    labels[rows] = np.where(rng.random(len(rows)) < share, a, b)
+    return labels, GENTLE
+
+
+def _kept(problem, labels, rng) -> tuple[np.ndarray, int]:
+    """The same labels, to be shaken more or less."""
+    return labels, int(rng.integers(2 * GENTLE + 1))
+
+
+def _resplit(problem, labels, rng) -> tuple[np.ndarray, int]:
+    """Two clusters re-dealt at a random proportion."""
+    return _redealt(problem, labels, rng, rng.uniform(0.1, 0.9))
+
+
+def _regrouped(problem, labels, rng) -> tuple[np.ndarray, int]:
+    """Two clusters merged, a third one split in their place; of only two, these re-dealt."""
+    if problem.k < 3:
+        return _resplit(problem, labels, rng)
+    a, b, c = rng.choice(problem.k, 3, replace=False)
+    labels[(labels == b) & (problem.known < 0)] = a
+    return _dealt(problem, labels, labels == c, c, b, 0.5, rng)
+
+
+KICKS = (_kept, _regrouped, _resplit)
 
 
 def predictive_score(problem: LabelProblem, labels: np.ndarray) -> float:
@@ -215,7 +289,8 @@ class _Arrays:
 
     def descend(self, search: str) -> int:
         if search == "stochastic":
-            return stochastic_round(*self.shared, np.arange(len(self.labels)))
+            within, power = sums_within(self.caches, self.labels), self.problem.size_prior
+            return stochastic_round(*self.shared, np.arange(len(self.labels)), within, power)
         return steepest_steps(*self.shared, self.scratch, 1e-9, len(self.labels))
 
     def fill_small_clusters(self) -> None:

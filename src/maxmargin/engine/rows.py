@@ -229,16 +229,23 @@ def blocks_of(n_rows: int) -> list[tuple[int, int]]:
     return [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
 
 
-def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
-    """Call ``work(start, stop)`` on fixed blocks of rows; yield the results in order.
+def over_blocks(n_rows: int, work: Callable, n_jobs: int = 1) -> list:
+    """Call ``work(start, stop)`` on fixed blocks of rows; return the results in order.
 
-    The blocks do not depend on ``n_jobs``: only who works on them does. Nothing happens before the
-    first result is asked for, and few results wait for their turn.
+    The blocks do not depend on ``n_jobs``: only who works on them does.
 
     Examples
     --------
-    >>> list(over_blocks(20_000, lambda start, stop: stop - start))
+    >>> over_blocks(20_000, lambda start, stop: stop - start)
     [16384, 3616]
+    """
+    return list(each_block(n_rows, work, n_jobs))
+
+
+def each_block(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
+    """:func:`over_blocks` for results that are added up: few of them wait for their turn.
+
+    Nothing happens before the first result is asked for.
     """
     bounds = blocks_of(n_rows)
     if n_jobs == 1 or len(bounds) == 1:
@@ -294,7 +301,7 @@ def run(
             column[start:stop] = values
         return sums
 
-    return out, over_blocks(rows.shape[0], work, rows.n_jobs)
+    return out, each_block(rows.shape[0], work, rows.n_jobs)
 
 
 def part_of_column(column, start: int, stop: int) -> np.ndarray:
@@ -359,7 +366,7 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
         return gathered, sums
 
     total, sums = None, 0.0
-    for part, part_sums in over_blocks(rows.shape[0], work, rows.n_jobs):
+    for part, part_sums in each_block(rows.shape[0], work, rows.n_jobs):
         total = part if total is None else total + part
         sums = sums + part_sums
     return total, sums

@@ -9,6 +9,7 @@ bias without a penalty.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -86,9 +87,13 @@ class Similarity:
 
     def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores (n, k) of each row by the model fitted on all others, in closed form."""
+        return self.held_out(caches, labels, np.diag(self.matrix).astype(np.float64))
+
+    def held_out(self, caches, labels, diagonal: np.ndarray) -> np.ndarray:
+        """Leave-one-out scores from caches and the diagonal of their matrix."""
         k, w = caches.shape[0], self.weights
         indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
-        influence = np.diag(self.matrix).astype(np.float64) / w
+        influence = diagonal / w
         fitted = caches / w
         if self.centred:
             influence = influence + w / w.sum()
@@ -133,22 +138,32 @@ def kernel_matrix(
     ``about_mean`` takes the mean diagonal of the centred kernel: for the linear kernel the place of
     the origin must not matter.
     """
-    n = X.shape[0]
+    K = filled_matrix(X.shape[0], dtype, lambda i, j: fmap.kernel_values(X[i:j]), n_jobs)
+    return K, unit_diagonal(K, weights, about_mean)
+
+
+def filled_matrix(n: int, dtype, values: Callable, n_jobs: int = 1) -> np.ndarray:
+    """The matrix (n, n) whose rows ``i:j`` are ``values(i, j)``, strip by strip."""
     K = np.empty((n, n), dtype)
 
     def block(start, stop):
         for i in range(start, stop, STRIP):
-            K[i : min(i + STRIP, stop)] = fmap.kernel_values(X[i : min(i + STRIP, stop)])
+            K[i : min(i + STRIP, stop)] = values(i, min(i + STRIP, stop))
 
-    for _ in over_blocks(n, block, n_jobs):
-        pass
+    over_blocks(n, block, n_jobs)
+    return K
+
+
+def unit_diagonal(K: np.ndarray, weights, about_mean: bool = False) -> float:
+    """Divide the kernel by its mean diagonal, in place; returns the divisor."""
+    n, dtype = len(K), K.dtype.type
     share = weights / weights.sum()
     scale = float(share @ np.diag(K).astype(np.float64))
     if about_mean:
         scale -= float(share @ (K @ share.astype(dtype)))
     scale = checked_scale(scale, n)
     K /= dtype(scale)
-    return K, scale
+    return scale
 
 
 def checked_scale(scale: float, n: int) -> float:
@@ -164,24 +179,26 @@ def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bo
     """R from the kernel matrix, which is overwritten."""
     n, dtype = len(weights), K.dtype.type
     roots = np.sqrt(weights)
-    if not (weights == 1.0).all():
-        K *= roots.astype(K.dtype)[:, None]
-        K *= roots.astype(K.dtype)[None, :]
+    scale_rows(K, roots)
     row_means = None
     if center:
         q = roots / np.linalg.norm(roots)
         column = K @ q.astype(K.dtype)
         row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
-        _project_out(K, q, column.astype(np.float64))
+        project_out(K, q, column.astype(np.float64))
     K[np.arange(n), np.arange(n)] += dtype(ridge)
-    _invert_in_place(K)
+    invert_in_place(K)
     K *= dtype(-ridge)
     K[np.arange(n), np.arange(n)] += dtype(1.0)
-    if not (weights == 1.0).all():
+    scale_rows(K, roots)
+    return Similarity(stored_matrix(K), weights, float(ridge), scale, row_means)
+
+
+def scale_rows(K: np.ndarray, roots: np.ndarray) -> None:
+    """``V K V`` in place for V = diag(roots)."""
+    if not (roots == 1.0).all():
         K *= roots.astype(K.dtype)[:, None]
         K *= roots.astype(K.dtype)[None, :]
-    stored = K.astype(np.float32, copy=False) if n > FLOAT64_ROWS else K
-    return Similarity(stored, weights, float(ridge), scale, row_means)
 
 
 def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool) -> Similarity:
@@ -241,7 +258,12 @@ def _shares_and_roots(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return weights / weights.sum(), np.sqrt(weights)
 
 
-def _project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
+def stored_matrix(K: np.ndarray) -> np.ndarray:
+    """The matrix in the type it is searched in."""
+    return K.astype(np.float32, copy=False) if len(K) > FLOAT64_ROWS else K
+
+
+def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
     """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
     rest = (column - 0.5 * (q @ column) * q).astype(K.dtype)
     q = q.astype(K.dtype)
@@ -251,7 +273,7 @@ def _project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
         K[block] -= np.outer(rest[block], q)
 
 
-def _invert_in_place(A: np.ndarray) -> None:
+def invert_in_place(A: np.ndarray) -> None:
     """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
     potrf, potri = lapack.get_lapack_funcs(("potrf", "potri"), (A,))
     # The transpose is Fortran-ordered, so LAPACK works on A itself.

@@ -1,7 +1,8 @@
 """Compiled label searches on the caches T_h = R y_h (used by ``least_squares.py``).
 
 With 0/1 indicators y_h the search maximises J = sum_h y_h' R y_h. Moving row j from cluster a to d
-changes J by 2 (T_dj - T_aj + R_jj) and the caches by one row of R: O(1) to test, O(n) to do.
+changes J by 2 (T_dj - T_aj + R_jj) and the caches by one row of R: O(1) to test, O(n) to do. The
+tempered J_p = sum_h y_h' R y_h / n_h^p is tested in O(1), too, from the sums within the clusters.
 
 The loops are written for the vectoriser: one operation per loop, labels as int32, a sentinel in
 ``barrier`` in place of a branch, maxima of integers (those of floats stay scalar), and the position
@@ -142,22 +143,53 @@ def shake_round(
 
 
 @njit(cache=True, nogil=True)
-def stochastic_round(similarity, caches, labels, sizes, weights, fixed, floor, order):
-    """One round of Algorithm 1: each row in turn goes where J rises most. Returns the moves."""
+def stochastic_round(
+    similarity, caches, labels, sizes, weights, fixed, floor, order, within, power
+):
+    """One round of Algorithm 1: each row in turn goes where J_p rises most. Returns the moves.
+
+    ``within`` holds the sums y_h' R y_h, which are kept up to date for ``power`` = p > 0.
+    """
     moves = 0
     for j in order:
         source = labels[j]
         if fixed[j] or sizes[source] <= floor:
             continue
-        stay = caches[source, j] - similarity[j, j]
-        best, target = 0.0, source
-        for d in range(caches.shape[0]):
-            if d != source and caches[d, j] - stay > best:
-                best, target = caches[d, j] - stay, d
+        if power > 0.0:
+            target = _best_tempered(similarity, caches, sizes, weights[j], within, power, j, source)
+            if target != source:
+                within[source] += similarity[j, j] - 2.0 * caches[source, j]
+                within[target] += similarity[j, j] + 2.0 * caches[target, j]
+        else:
+            stay = caches[source, j] - similarity[j, j]
+            best, target = 0.0, source
+            for d in range(caches.shape[0]):
+                if d != source and caches[d, j] - stay > best:
+                    best, target = caches[d, j] - stay, d
         if target != source:
             _move(similarity, caches, labels, sizes, weights, j, target)
             moves += 1
     return moves
+
+
+@njit(cache=True, nogil=True)
+def _best_tempered(similarity, caches, sizes, weight, within, power, j, source):
+    """Cluster to which row j goes for the largest rise of J_p; its own where none rises."""
+    rest = sizes[source] - weight
+    if rest <= 1e-9 * weight:
+        return source  # a cluster is never emptied
+    own = similarity[j, j]
+    left = (within[source] - 2.0 * caches[source, j] + own) / rest**power
+    lost = within[source] / sizes[source] ** power - left
+    # Gains within the rounding of the caches would let a row go to and fro.
+    best, target = 1e-6 * abs(own) / sizes[source] ** power, source
+    for d in range(caches.shape[0]):
+        if d != source:
+            before = within[d] / sizes[d] ** power if sizes[d] > 0.0 else 0.0
+            joined = (within[d] + 2.0 * caches[d, j] + own) / (sizes[d] + weight) ** power
+            if joined - before - lost > best:
+                best, target = joined - before - lost, d
+    return target
 
 
 @njit(cache=True, nogil=True)

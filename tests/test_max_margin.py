@@ -1,0 +1,230 @@
+"""The front door: what it chooses, what it tells, and that it does what it says."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
+from sklearn.metrics.pairwise import rbf_kernel
+
+from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
+from maxmargin.engine.spreads import spread_clusters
+from maxmargin.max_margin import kind_of_rows
+from maxmargin.metrics import adjusted_rand_score
+from maxmargin.persistence import load_model, save_model
+
+
+def text_like(n=240, seed=0):
+    """Word counts of three topics, 97 % zeros."""
+    rng = np.random.default_rng(seed)
+    topics = rng.random((3, 600)) ** 30
+    y = rng.integers(0, 3, n)
+    X = rng.poisson(2.0 * topics[y]).astype(float)
+    X[np.arange(n), rng.integers(0, 600, n)] += 1.0
+    return X, y
+
+
+# -- what it chooses ------------------------------------------------------------------------------
+
+
+def test_the_answer_is_that_of_the_settings_it_stands_for():
+    X, _ = load_iris(return_X_y=True)
+    front = MaxMarginClustering(3, n_resamples=0, random_state=0).fit(X)
+    room = LeastSquaresMarginClustering(
+        3, n_neighbors=10, size_prior=0.75, whiten=True, spreads=True, balance=0.05, random_state=0
+    ).fit(X)
+    assert (front.labels_ == room.labels_).all()
+    assert (front.decision_function(X) == room.decision_function(X)).all()
+
+
+def test_one_call_for_moons_digits_and_unequal_blobs():
+    moons, y = make_moons(500, noise=0.08, random_state=0)
+    model = MaxMarginClustering(2, random_state=0).fit(moons)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    digits, y = load_digits(return_X_y=True)
+    model = MaxMarginClustering(10, max_exact=1000, n_resamples=0, random_state=0).fit(digits)
+    assert adjusted_rand_score(y, model.labels_) > 0.8
+    blobs, y = make_blobs([600, 200, 100, 100], 10, cluster_std=3, random_state=3)
+    model = MaxMarginClustering(4, n_resamples=0, random_state=0).fit(blobs)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+
+
+def test_rows_of_mostly_zeros_are_compared_by_angle_however_they_are_stored():
+    X, y = text_like()
+    dense, csr = (
+        MaxMarginClustering(3, random_state=0).fit(rows) for rows in (X, sparse.csr_matrix(X))
+    )
+    assert kind_of_rows(X).kernel == "cosine" == kind_of_rows(sparse.csr_matrix(X)).kernel
+    assert adjusted_rand_score(y, csr.labels_) > 0.9
+    assert (dense.labels_ == csr.labels_).all()
+    assert "as in word counts" in csr.report_[0]
+
+
+def test_a_kernel_can_be_given_or_precomputed():
+    X, y = make_moons(300, noise=0.05, random_state=0)
+    K = rbf_kernel(X, gamma=3.0)
+    model = MaxMarginClustering(2, kernel="precomputed", random_state=0).fit(K)
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert (model.predict(K) == model.labels_).all()
+    assert "X was taken as the kernel" in model.report_[0]
+    linear = MaxMarginClustering(2, kernel="linear", random_state=0).fit(X)
+    assert "kernel='linear', as asked" in linear.report_[0]
+
+
+def test_links_lead_to_the_pairwise_method_and_known_labels_are_kept():
+    X, y = make_blobs(120, centers=[[0, 0], [0, 6], [6, 0], [6, 6]], random_state=0)
+    side = (y >= 2).astype(int)
+    links = PairwiseConstraints.from_labels(side, n_pairs=60, random_state=0)
+    model = MaxMarginClustering(2, random_state=0).fit(X, constraints=links)
+    assert adjusted_rand_score(side, model.labels_) > 0.9
+    assert any("60 links between rows were given" in s for s in model.report_)
+    known = np.where(np.arange(120) < 20, y, -1)
+    model = MaxMarginClustering(random_state=0).fit(X, partial_labels=known)
+    assert model.n_clusters_ == 4
+    assert (model.labels_ == y).mean() > 0.95
+    assert (model.labels_[:20] == y[:20]).all()
+    assert any("The known labels name 4 clusters" in s for s in model.report_)
+
+
+def test_many_rows_are_fitted_in_part_and_the_report_says_so():
+    X, y = make_blobs(5000, centers=3, random_state=1)
+    model = MaxMarginClustering(3, max_exact=600, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert (model.predict(X) == model.labels_).all()
+    assert "found on 600 random rows" in " ".join(model.report_)
+    assert model.confidence_.shape == (5000,)
+
+
+def test_the_number_of_clusters_is_chosen_and_its_certainty_told():
+    X, y = make_blobs(90, centers=[[0, 0], [0, 20], [20, 0]], random_state=0)
+    model = MaxMarginClustering(random_state=0).fit(X)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert "3 clusters: parts of the data agree on them" in model.report_[1]
+    assert model.decision_function(X).shape == (90, 3)
+    cloud = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.warns(UserWarning, match="Uncertain"):
+        MaxMarginClustering(random_state=0).fit(cloud)
+
+
+# -- how sure it is -------------------------------------------------------------------------------
+
+
+def test_rows_between_two_clusters_are_less_sure():
+    X, _ = make_blobs(400, centers=[[0, 0], [4, 0]], random_state=0)
+    model = MaxMarginClustering(2, random_state=0).fit(X)
+    assert ((model.confidence_ > 0) & (model.confidence_ < 1)).all()
+    middle = np.abs(X[:, 0] - 2) < 0.7
+    assert model.confidence_[middle].mean() < model.confidence_[~middle].mean() - 0.05
+    new = model.confidence(np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))
+    assert new[1] < new[0] and new[1] < new[2]
+    assert model.stability_ > 0.85
+
+
+def test_stability_tells_clusters_from_a_cloud():
+    rng = np.random.default_rng(0)
+    cloud = MaxMarginClustering(5, random_state=0).fit(rng.normal(size=(300, 4)))
+    blobs = MaxMarginClustering(5, random_state=0).fit(
+        make_blobs(300, 4, centers=5, random_state=0)[0]
+    )
+    assert cloud.stability_ < 0.75 < 0.95 < blobs.stability_
+    assert "not stable" in " ".join(cloud.report_)
+    assert "are stable" in " ".join(blobs.report_)
+
+
+def test_the_runner_up_is_another_answer_of_lower_objective():
+    X = np.random.default_rng(1).normal(size=(200, 3))
+    model = MaxMarginClustering(4, random_state=0).fit(X)
+    (other,) = model.alternatives_
+    assert other.agreement == pytest.approx(adjusted_rand_score(model.labels_, other.labels))
+    assert other.agreement < 0.95 and 0 < other.shortfall < 0.5
+    # Numbered to agree with the answer as far as possible.
+    assert (other.labels == model.labels_).mean() > 1 / 4
+    # One start has nothing to be compared with but its own runs.
+    assert MaxMarginClustering(4, n_resamples=0, random_state=0).fit(X).alternatives_ == []
+
+
+def test_confidence_needs_resamples():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    model = MaxMarginClustering(2, n_resamples=0, random_state=0).fit(X)
+    assert not hasattr(model, "confidence_")
+    with pytest.raises(ValueError, match="n_resamples > 0"):
+        model.confidence(X)
+
+
+def test_a_saved_model_keeps_report_and_confidence(tmp_path):
+    X, _ = make_blobs(90, centers=3, random_state=0)
+    model = MaxMarginClustering(3, random_state=0).fit(X)
+    save_model(model, tmp_path / "m.skops")
+    again = load_model(tmp_path / "m.skops")
+    assert again.report_ == model.report_
+    assert (again.confidence(X) == model.confidence(X)).all()
+
+
+# -- time and spread ------------------------------------------------------------------------------
+
+
+def test_a_time_budget_searches_on_and_never_for_worse():
+    X, _ = load_digits(return_X_y=True)
+    X = X[:400]
+    short = LeastSquaresMarginClustering(
+        10, n_neighbors=10, size_prior=0.75, time_budget=1e-9, random_state=0
+    ).fit(X)
+    long = LeastSquaresMarginClustering(
+        10, n_neighbors=10, size_prior=0.75, time_budget=2.0, random_state=0
+    ).fit(X)
+    assert long.objective_ <= short.objective_
+    assert len(short.history_) < len(long.history_) or short.objective_ == long.objective_
+    model = MaxMarginClustering(10, time_budget=0.5, random_state=0).fit(X)
+    assert model.cluster_sizes_.sum() == 400
+
+
+def test_clusters_that_differ_in_spread():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(450, 8)), 3.0 * rng.normal(size=(150, 8))])
+    y = np.repeat([0, 1], [450, 150])
+    place, spread = (
+        MaxMarginClustering(2, spreads=spreads, n_resamples=0, random_state=0).fit(X)
+        for spreads in (False, True)
+    )
+    assert adjusted_rand_score(y, spread.labels_) > 0.8
+    assert adjusted_rand_score(y, spread.labels_) > adjusted_rand_score(y, place.labels_) + 0.3
+    assert (spread.predict(X) == spread.labels_).all()
+
+
+def test_em_finds_scales_and_shape():
+    """N(mu_h, s_h^2 S) with a long S: the likelihood rises, and the scales come back."""
+    rng = np.random.default_rng(0)
+    A = np.diag([2.0, 1.0, 0.7])
+    X = np.concatenate([rng.normal(size=(800, 3)), 3.0 * rng.normal(size=(800, 3))]) @ A
+    labels, scales = spread_clusters(X, (X[:, 0] > 2).astype(int), np.ones(1600), 2)
+    assert scales.max() / scales.min() == pytest.approx(9.0, rel=0.25)
+    inner = (labels == scales.argmin())[:800].mean()
+    assert inner > 0.85
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_clusters": 0}, "'n_clusters' parameter"),
+        ({"time_budget": 0}, "'time_budget' parameter"),
+        ({"size_prior": 0.0}, "'size_prior' parameter"),
+        ({"kernel": "gauss"}, "'kernel' parameter"),
+        ({"n_resamples": -1}, "'n_resamples' parameter"),
+    ],
+)
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        MaxMarginClustering(**params).fit(np.eye(6))
+
+
+def test_bad_constraints_and_labels_with_an_open_number():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="constraints must be a PairwiseConstraints"):
+        MaxMarginClustering(2).fit(X, constraints=[(0, 1)])
+    with pytest.raises(ValueError, match="about 5 rows, but X has 20"):
+        MaxMarginClustering(2).fit(X, constraints=PairwiseConstraints(5, must_link=[(0, 1)]))
+    with pytest.raises(ValueError, match="partial_labels must be whole numbers"):
+        MaxMarginClustering().fit(X, partial_labels=np.full(20, 0.5))
