@@ -20,12 +20,12 @@ from maxmargin import (
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
 )
-from maxmargin._base import decide_block
 from maxmargin.constraints import PairwiseConstraints
 from maxmargin.engine import device as engine_device
 from maxmargin.engine import device_passes
 from maxmargin.engine.bundle import START_ROWS
 from maxmargin.engine.cuts import LabelledCuts
+from maxmargin.engine.decisions import decide_block
 from maxmargin.engine.device import DeviceBlocks, as_tensor, device_kernel, is_tensor
 from maxmargin.engine.device_passes import COUNTERPARTS, cut_pass, device_labels, device_margins
 from maxmargin.engine.features import centred_rows, evaluate_kernel, fit_features

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
@@ -26,7 +25,6 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
-    _check_feature_names,
     _check_sample_weight,
     check_is_fitted,
     validate_data,
@@ -41,16 +39,23 @@ from ._compat import (
     progress_callbacks,
     with_callbacks,
 )
+from ._elsewhere import (
+    lazy_rows,
+    nameless,
+    of_tensor,
+    predicted_blocks,
+    publish_apart,
+    validated_blocks,
+)
 from .engine.blocks import RowBlocks, SchedulerLost, available_memory
 from .engine.cluster import DaskBlocks, as_dask_array, is_dask, lazily
+from .engine.decisions import cluster_scores, counted, decide_block, exemplars, falling_sizes
 from .engine.descent import CONVERGED, MAX_ITER
 from .engine.device import (
-    DeviceBlocks,
     device_rows,
     is_tensor,
     like,
     place_of,
-    returned,
     to_host,
 )
 from .engine.device_passes import device_labels, device_margins
@@ -65,9 +70,8 @@ from .engine.features import (
     kernel_params,
 )
 from .engine.links import Links
-from .engine.rows import BLOCK, Rows, all_equal, over_blocks, run, scores, tiles_of
+from .engine.rows import BLOCK, Rows, run, scores
 from .engine.samples import MERGE_ROWS, Sample, count_distinct, linked_sample, make_sample
-from .kernels.decide import decide
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -109,62 +113,6 @@ class Model:
     n_iter: int = 0
     stop_reason: str = CONVERGED
     extras: dict[str, Any] = field(default_factory=dict)
-
-
-def cluster_scores(split_scores: np.ndarray, paths: np.ndarray) -> np.ndarray:
-    """Scores (n, k) of the clusters from scores (n, m) of the splits.
-
-    Examples
-    --------
-    >>> cluster_scores(np.array([[0.5], [-2.0]]), np.array([[-1.0], [1.0]]))
-    array([[-0.5,  0.5],
-           [ 2. , -2. ]])
-    """
-    if paths.shape[0] == paths.shape[1]:  # one score per cluster, not a tree
-        return split_scores
-    out = np.zeros((split_scores.shape[0], paths.shape[0]))
-    for cluster, path in enumerate(paths):
-        used = np.flatnonzero(path)
-        if used.size:
-            out[:, cluster] = (split_scores[:, used] * path[used]).min(axis=1)
-    return out
-
-
-def decisions(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Best cluster of every row, and its lead over the next best.
-
-    Examples
-    --------
-    >>> decisions(np.array([[0.5, 1.0], [2.0, -2.0]]))
-    (array([1, 0], dtype=int32), array([0.5, 4. ]))
-    """
-    labels, lead = np.empty(len(margins), np.int32), np.empty(len(margins))
-    decide(margins, labels, lead)
-    return labels, lead
-
-
-def decide_block(block: Rows, parts, coef, levels, paths):
-    """Block kernel: the labels and leads of rows, as predict gives them.
-
-    With parts (weights and known labels) also the weight of every cluster, its first row and its
-    most certain one, with that row's lead.
-    """
-    n, k = block.shape[0], len(paths)
-    labels, lead = np.zeros(n, np.int32), np.zeros(n)
-    if len(coef):
-        columns = np.ascontiguousarray(coef.T, dtype=block.dtype)
-        for i, j in tiles_of(n):
-            split_scores = block.tile(i, j).scores(columns).astype(np.float64) + levels
-            decide(cluster_scores(split_scores, paths), labels[i:j], lead[i:j])
-    if not parts:
-        return (labels, lead), None
-    weights, known = parts
-    labels = np.where(known >= 0, known, labels)
-    member = labels == np.arange(k)[:, None]
-    held = np.where(member, lead, -np.inf)
-    first = np.where(member.any(axis=1), member.argmax(axis=1), n)
-    sizes = np.bincount(labels, weights, minlength=k)
-    return (), (n, sizes, first, held.argmax(axis=1), held.max(axis=1, initial=-np.inf))
 
 
 @contextmanager
@@ -321,7 +269,7 @@ class BaseMarginClustering(
             names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
             X = DaskBlocks(as_dask_array(X, lengths=True), column_names=names)
         if isinstance(X, RowBlocks):
-            return self._validated_blocks(X, reset)
+            return validated_blocks(self, X, reset)
         X = validate_data(
             self,
             X,
@@ -336,36 +284,6 @@ class BaseMarginClustering(
         check_magnitude(X)
         if reset and self._pairwise:
             check_precomputed(X)
-        return X
-
-    def _validated_blocks(self, X: RowBlocks, reset: bool, here: bool = True):
-        """Rows in blocks; few of them are brought into memory, where equal rows are merged."""
-        if self._pairwise or not self._takes_blocks:
-            what = "kernel='precomputed'" if self._takes_blocks else type(self).__name__
-            raise ValueError(
-                f"{what} needs all rows in memory, got rows in {len(X.sizes)} blocks. Pass an "
-                "array, or fit a sample of the rows and predict the rest."
-            )
-        if X.shape[0] == 0 or X.shape[1] == 0:
-            raise ValueError(
-                f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
-                f"(shape={X.shape}) while a minimum of 1 is required."
-            )
-        if reset:
-            self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            if X.column_names is not None:
-                self.feature_names_in_ = np.asarray(X.column_names, object)
-        elif X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        if X.is_remote:
-            X.check()
-        if here and X.shape[0] <= MERGE_ROWS:
-            X = X[:]
-            check_magnitude(X)
         return X
 
     def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
@@ -460,7 +378,7 @@ class BaseMarginClustering(
         """Set the fitted attributes of a model on one feature map."""
         self._publish_model(model, fmap)
         if isinstance(X, RowBlocks) and X.is_remote:
-            self._publish_apart(model, X, sample, n_jobs)
+            publish_apart(self, model, X, sample, n_jobs)
             return
         labels, lead = self._training_decisions(X, rows, sample, n_jobs)
         self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
@@ -490,36 +408,6 @@ class BaseMarginClustering(
             "far, which is kept in this estimator.",
         )
 
-    def _publish_apart(self, model, X, sample, n_jobs) -> None:
-        """Set the fitted attributes where the rows are elsewhere: so are their labels."""
-        k, start = self.n_clusters, 0
-        sizes, first = np.zeros(k), np.full(k, X.shape[0])
-        exemplars, best = np.full(k, -1), np.full(k, -np.inf)
-        rows = self.feature_map_.rows(sample.X, n_jobs)
-        shared, columns = (self.coef_, self._levels(), model.paths), (sample.weights, sample.known)
-        for n, held, earliest, certain, leads in run(rows, decide_block, shared, columns)[1]:
-            sizes += held
-            better = leads > best
-            exemplars[better], best[better] = start + certain[better], leads[better]
-            first = np.where((earliest < n) & (first == X.shape[0]), start + earliest, first)
-            start += n
-        known = (sample.known[:1] if all_equal(sample.known) else sample.known) >= 0
-        order = np.arange(k) if known.any() else np.lexsort((first, -sizes))
-        self._renumber(order)
-        self.cluster_sizes_ = sizes[order] if not sample.whole else sizes[order].astype(np.int64)
-        self.exemplar_indices_ = exemplars[order]
-        if not sample.is_whole:
-            held = self.exemplar_indices_ >= 0
-            self.exemplar_indices_[held] = sample.source[self.exemplar_indices_[held]]
-        self._publish_run(model)
-        labels = self.predict(X.array)
-        if known.any():
-            given = np.full(X.shape[0], -1)
-            given[sample.source] = sample.known
-            given = X.like(given)
-            labels = labels * (given < 0) + given * (given >= 0)
-        self.labels_ = labels
-
     def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
         """What the predict path gives for the rows of the fit: labels, and their leads.
 
@@ -542,7 +430,7 @@ class BaseMarginClustering(
         order = np.arange(len(model.paths))
         if known is None:
             found = labels if sample.is_whole else labels[sample.source]
-            order = _falling_sizes(found, sample.weights, len(order))
+            order = falling_sizes(found, sample.weights, len(order))
         self._renumber(order)
         renamed = np.argsort(order).astype(np.int32)
         self.labels_ = labels if known is None else labels.copy()
@@ -556,7 +444,7 @@ class BaseMarginClustering(
         if known is not None:
             self.labels_[known >= 0] = known[known >= 0]
             lead = np.where((known >= 0) & (known != labels), -lead, lead)
-        self.cluster_sizes_ = _counted(self.labels_, weights, self.n_clusters)
+        self.cluster_sizes_ = counted(self.labels_, weights, self.n_clusters)
         if (self.cluster_sizes_ == 0).any():
             warnings.warn(
                 f"{int((self.cluster_sizes_ == 0).sum())} of {self.n_clusters} clusters have no "
@@ -564,7 +452,7 @@ class BaseMarginClustering(
                 UserWarning,
                 stacklevel=4,
             )
-        self.exemplar_indices_ = _exemplars(lead, self.labels_, self.n_clusters)
+        self.exemplar_indices_ = exemplars(lead, self.labels_, self.n_clusters)
         self._publish_run(model)
 
     def _publish_run(self, model: Model) -> None:
@@ -618,10 +506,10 @@ class BaseMarginClustering(
         """
         check_is_fitted(self)
         if is_dask(X):
-            rows = self._lazy_rows(X)
-            return lazily(self._nameless().decision_function, rows, self.n_clusters)
+            rows = lazy_rows(self, X)
+            return lazily(nameless(self).decision_function, rows, self.n_clusters)
         if is_tensor(X):
-            return self._of_tensor(X, self.decision_function, device_margins)
+            return of_tensor(self, X, self.decision_function, device_margins)
         X = self._validated(X, reset=False)
         with threadpool_limits(1):
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
@@ -631,46 +519,12 @@ class BaseMarginClustering(
         """Cluster of every row: an array, or a dask array for a dask array."""
         check_is_fitted(self)
         if is_dask(X):
-            return lazily(self._nameless().predict, self._lazy_rows(X))
+            return lazily(nameless(self).predict, lazy_rows(self, X))
         if is_tensor(X):
-            return self._of_tensor(X, self.predict, device_labels)
+            return of_tensor(self, X, self.predict, device_labels)
         if isinstance(X, RowBlocks) and X.shape[0] > MERGE_ROWS:
-            return self._predict_blocks(self._validated(X, reset=False))
+            return predicted_blocks(self, self._validated(X, reset=False))
         return self.decision_function(X).argmax(axis=1).astype(np.int32)
-
-    def _of_tensor(self, X, on_host: Callable, on_device: Callable):
-        """What a method gives for the rows of a tensor, where they are."""
-        rows = device_rows(X)
-        if not isinstance(rows, DeviceBlocks):
-            return like(on_host(rows), X)
-        checked = self._validated_blocks(rows, reset=False, here=False)
-        rows = self.feature_map_.rows(checked)
-        return returned(on_device(rows, self.coef_, self._levels(), self._paths), X)
-
-    def _predict_blocks(self, X: RowBlocks) -> np.ndarray:
-        """Labels of rows in blocks, without the scores of all of them."""
-        model = self._nameless()
-        parts = [model.predict(X[i : i + BLOCK]) for i in range(0, X.shape[0], BLOCK)]
-        return np.concatenate(parts)
-
-    def _nameless(self):
-        """This model for chunks, which are arrays without names; checked beforehand."""
-        model = copy(self)
-        for name in ("feature_names_in_", "labels_"):
-            model.__dict__.pop(name, None)
-        return model
-
-    def _lazy_rows(self, X):
-        """A dask array of rows of the right width, still to be computed."""
-        if hasattr(X, "columns"):
-            _check_feature_names(self, X._meta, reset=False)
-        X = as_dask_array(X)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return X
 
     def transform(self, X) -> np.ndarray:
         """Scores of :meth:`decision_function` as new features."""
@@ -706,33 +560,3 @@ class BaseMarginClustering(
         tags.input_tags.pairwise = self._pairwise
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _falling_sizes(labels: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
-    """Cluster order: by falling weight, ties by the first row in the order of the contents."""
-    sizes = _counted(labels, weights, k)
-    first = [int((labels == c).argmax()) if sizes[c] > 0 else len(labels) for c in range(k)]
-    return np.lexsort((np.array(first), -sizes))
-
-
-def _counted(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:
-    """Rows (or weight) of every cluster, block by block: bincount copies what it counts."""
-
-    def block(start, stop):
-        part = None if weights is None else weights[start:stop]
-        return np.bincount(labels[start:stop], part, minlength=k)
-
-    return sum(over_blocks(len(labels), block))
-
-
-def _exemplars(lead: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Most certain row of each cluster: the largest lead of its score over the next best."""
-    found, best = np.full(k, -1), np.full(k, -np.inf)
-    for start in range(0, len(labels), BLOCK):
-        where = slice(start, start + BLOCK)
-        for cluster in range(k):
-            held = np.where(labels[where] == cluster, lead[where], -np.inf)
-            at = int(held.argmax())
-            if held[at] > best[cluster]:
-                found[cluster], best[cluster] = start + at, held[at]
-    return found

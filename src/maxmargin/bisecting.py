@@ -21,10 +21,11 @@ from scipy import sparse
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, cluster_scores, decisions
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import FitWatch, StrOptions
 from .alternating import AlternatingMarginClustering
 from .engine.balance import size_floor
+from .engine.decisions import cluster_scores, decisions
 from .engine.samples import Sample, make_sample
 from .engine.tree import (
     cluster_order,

@@ -54,11 +54,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, decisions
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import row_losses, size_floor
 from .engine.blocks import RowBlocks
 from .engine.confidence import calibrate
+from .engine.decisions import decisions
 from .engine.device import DeviceBlocks
 from .engine.features import KERNELS, FeatureMap, kernel_basis, kernel_params
 from .engine.labels import (

@@ -68,7 +68,7 @@ def square_rows(place: OnDevice, columns, total: float):
 
 
 def decide_rows(place: OnDevice, columns, coef, levels, paths):
-    """Counterpart of ``_base.decide_block``: labels and leads, or what they say of the clusters."""
+    """Counterpart of ``decisions.decide_block``: labels and leads, or what they say of clusters."""
     import torch
 
     k, n = len(paths), place.n
@@ -117,7 +117,7 @@ def device_margins(rows: Rows, coef, levels, paths):
 
 
 def margins_of(place: OnDevice, coef, levels, paths) -> Iterator[tuple[slice, Any]]:
-    """Scores of the clusters in float64, block by block: ``_base.cluster_scores``."""
+    """Scores of the clusters in float64, block by block: ``decisions.cluster_scores``."""
     import torch
 
     columns, level = place.send(coef.T), place.send(levels, torch.float64)
