@@ -378,7 +378,7 @@ class BaseMarginClustering(
         """Set the fitted attributes of a model on one feature map."""
         self._publish_model(model, fmap)
         if isinstance(X, RowBlocks) and X.is_remote:
-            publish_apart(self, model, X, sample, n_jobs)
+            self._publish_apart(model, X, sample, n_jobs)
             return
         labels, lead = self._training_decisions(X, rows, sample, n_jobs)
         self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
@@ -407,6 +407,10 @@ class BaseMarginClustering(
             f"{lost.args[0]} With warm_start=True the next fit goes on from the model found so "
             "far, which is kept in this estimator.",
         )
+
+    def _publish_apart(self, model: Model, X: RowBlocks, sample: Sample, n_jobs: int) -> None:
+        """Set the fitted attributes where the rows are elsewhere."""
+        publish_apart(self, model, X, sample, n_jobs)
 
     def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
         """What the predict path gives for the rows of the fit: labels, and their leads.

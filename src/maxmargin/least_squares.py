@@ -649,7 +649,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             )
 
     def _publish_apart(self, model, X, sample, n_jobs) -> None:
-        del self._fitted_scores, self._fitted_rows
+        for name in ("_fitted_scores", "_fitted_rows", "_margins", "_found"):
+            self.__dict__.pop(name, None)
         super()._publish_apart(model, X, sample, n_jobs)
 
     def _training_decisions(self, X, rows, sample, n_jobs):
@@ -657,15 +658,19 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         fitted = np.full(len(sample.weights), -1)
         fitted[self._fitted_rows] = np.arange(len(self._fitted_rows))
         place = np.where(sample.inverse >= 0, fitted[sample.inverse], -1)
-        scores = self._fitted_scores[place]
+        known_scores = self._fitted_scores
         del self._fitted_scores, self._fitted_rows
-        doubt = place < 0
-        if self.n_clusters > 1:
-            doubt |= decisions(scores)[1] < 1e-3
-        doubtful = np.flatnonzero(doubt)
-        if len(doubtful):
-            scores[doubtful] = self._split_scores(X[doubtful], n_jobs)
-        labels, lead = decisions(scores)
+        if isinstance(X, RowBlocks):  # too many for the scores of all of them
+            labels, lead = super()._training_decisions(X, rows, sample, n_jobs)
+        else:
+            scores = known_scores[place]
+            doubt = place < 0
+            if self.n_clusters > 1:
+                doubt |= decisions(scores)[1] < 1e-3
+            doubtful = np.flatnonzero(doubt)
+            if len(doubtful):
+                scores[doubtful] = self._split_scores(X[doubtful], n_jobs)
+            labels, lead = decisions(scores)
         if self.n_resamples:
             # Rows not fitted on were left out anyhow: their lead is what the margin is to others.
             margins = np.where(place >= 0, self._margins[place], lead)
