@@ -178,3 +178,9 @@ def _adult() -> list[Curve]:
                   ("table-8", "adult") if log else ())
         )  # fmt: skip
     return both
+
+
+def peers() -> list[Unit]:
+    """Ours where today's peers are run, too."""
+    sets = ("digits-3-8", "ionosphere", "ringnorm-s", "letter-ab", "satellite-c1-c2")
+    return [Unit(slug, "alternating", {"balance": SETS[slug]}) for slug in sets]

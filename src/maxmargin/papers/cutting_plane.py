@@ -91,3 +91,9 @@ def curves() -> list[Curve]:
         Curve("figure-3", "Time over epsilon, the paper's nesting of loops", "epsilon", "CPU s",
               tuple(line(s, "cpu_s") for s in sets), True, "CPU time falls as epsilon^-.5"),
     ]  # fmt: skip
+
+
+def peers() -> list[Unit]:
+    """Ours where today's peers are run, too."""
+    sets = ("digits-0689", "digits-1279", "webkb-cornell", "news-rec")
+    return [Unit(slug, "cutting-plane", {"balance": MANY[slug]}) for slug in sets]

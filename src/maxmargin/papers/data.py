@@ -64,11 +64,9 @@ class DataSet:
     parts: tuple[np.ndarray, ...]
 
     def task(self, i: int) -> tuple[Any, np.ndarray]:
-        """Rows as floats and classes from 0 on of one task."""
+        """Rows and classes of one task."""
         rows = self.parts[i]
-        X, y = self.X[rows], self.y[rows]
-        kind = np.float32 if X.shape[0] * X.shape[1] > 4_000_000 else np.float64
-        return X.astype(kind), np.unique(y, return_inverse=True)[1]
+        return self.X[rows], self.y[rows]
 
     def digest(self) -> str:
         """Return a digest of rows, classes and tasks."""

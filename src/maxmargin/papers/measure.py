@@ -23,6 +23,8 @@ from .plan import Unit
 
 __all__ = ["measure", "scores"]
 
+LARGE = 4_000_000  # numbers in the rows
+
 
 def scores(y, labels) -> dict[str, float]:
     """All scores of the papers, accuracies and errors in percent.
@@ -67,10 +69,12 @@ def measure(unit: Unit, data: DataSet) -> dict[str, Any]:
     return {name: [[run[name] for run in task] for task in tasks] for name in names}
 
 
-def _once(unit: Unit, X, y, seed: int) -> dict[str, float]:
+def _once(unit: Unit, X, y, seed: int) -> dict[str, float | None]:
     rng = np.random.RandomState(seed)
     if unit.rows is not None and unit.rows < len(y):
-        X, y = _drawn(X, y, rng.permutation(len(y))[: unit.rows])
+        drawn = rng.permutation(len(y))[: unit.rows]
+        X, y = X[drawn], y[drawn]
+    X, y = _floats(X), np.unique(y, return_inverse=True)[1]
     order = rng.permutation(len(y)) if unit.fit_rows is not None else np.arange(len(y))
     fitted, new = np.split(order, [len(y) if unit.fit_rows is None else unit.fit_rows])
     method, k = METHODS[unit.method], len(np.unique(y))
@@ -91,8 +95,9 @@ def _once(unit: Unit, X, y, seed: int) -> dict[str, float]:
     return {name: _number(value) for name, value in (result | extra).items()}
 
 
-def _drawn(X, y, rows) -> tuple[Any, np.ndarray]:
-    return X[rows], np.unique(y[rows], return_inverse=True)[1]
+def _floats(X):
+    """Large rows in single precision: MNIST would not fit otherwise."""
+    return X.astype(np.float32 if X.shape[0] * X.shape[1] > LARGE else np.float64)
 
 
 def _number(value: float) -> float | None:

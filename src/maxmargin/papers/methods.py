@@ -257,7 +257,8 @@ def _mixture(X, k, seed, links=None) -> Clusters:
     from sklearn.mixture import GaussianMixture
 
     if X.shape[1] > 100:  # a full covariance needs more rows than columns
-        X = PCA(50, random_state=0).fit_transform(_dense(X))
+        X = PCA(min(50, X.shape[0]), random_state=0).fit_transform(_dense(X))
+    X = X.astype(np.float64)
     return Clusters(GaussianMixture(k, random_state=seed, reg_covar=1e-3).fit_predict(X))
 
 

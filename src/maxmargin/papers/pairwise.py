@@ -110,3 +110,9 @@ def _new_rows_curve(slug: str) -> Curve:
     )
     return Curve("figure-8", f"{slug}: accuracy on rows that the fit did not see", "links",
                  "accuracy %", lines, paper="as accurate as on the rows of the fit")  # fmt: skip
+
+
+def peers() -> list[Unit]:
+    """Ours where today's peers are run, too, on the same links."""
+    sets = ("letter-ijl", "ionosphere", "vehicle")
+    return [Unit(slug, "pairwise", seeds=3, links=SETS[slug]) for slug in sets]

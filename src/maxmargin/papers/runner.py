@@ -12,11 +12,12 @@ from ..files import DataError
 from .cache import ResultCache
 from .data import DataSet, cards, load_data
 from .measure import measure
-from .methods import METHODS, PEER
+from .methods import METHODS, OURS
 from .plan import Unit
 
 __all__ = ["Progress", "Results", "run_units"]
 
+TIME_IS_UP = "not run: the time was up; the same command goes on"
 GROUND = 200  # rows that even the smallest fit counts for in the estimate of the time left
 
 
@@ -34,12 +35,15 @@ class Results:
         By the unit's setting: why it was not run.
     computed : int
         How many were computed now; the others were in the cache.
+    deadline : float
+        Nothing is begun after it.
     """
 
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     computed: int = 0
+    deadline: float = float("inf")
 
     def of(self, unit: Unit) -> dict[str, Any] | None:
         """Return the result of a unit, or None."""
@@ -95,7 +99,13 @@ class Progress:
 
 
 def run_units(
-    units: Iterable[Unit], cache: ResultCache, *, online: bool = True, stream: TextIO | None = None
+    units: Iterable[Unit],
+    cache: ResultCache,
+    *,
+    later: Iterable[Unit] = (),
+    online: bool = True,
+    minutes: float = float("inf"),
+    stream: TextIO | None = None,
 ) -> Results:
     """Run units, data set by data set, each once.
 
@@ -103,8 +113,12 @@ def run_units(
     ----------
     units : iterable of Unit
     cache : ResultCache
+    later : iterable of Unit
+        Those that come after all the others.
     online : bool, default=True
         Whether OpenML may be asked for data.
+    minutes : float
+        When they are over, what is not in the cache is left out.
     stream : file, default=None
         Where progress is told; None is the standard error.
 
@@ -112,18 +126,25 @@ def run_units(
     -------
     Results
     """
-    by_data: dict[str, dict[str, Unit]] = {}
-    for unit in units:
-        by_data.setdefault(unit.data, {})[unit.setting()] = unit
-    results = Results()
-    total = sum(_weight(u) for group in by_data.values() for u in group.values())
-    progress = Progress(total, stream)
+    first = _by_data(units, set())
+    rest = _by_data(later, {setting for group in first.values() for setting in group})
+    results = Results(deadline=time.monotonic() + 60.0 * minutes)
+    groups = [*first.items(), *rest.items()]
+    progress = Progress(sum(_weight(u) for _, group in groups for u in group.values()), stream)
     try:
-        for slug, group in by_data.items():
+        for slug, group in groups:
             _run_group(slug, group, cache, online, results, progress)
     finally:
         progress.close()
     return results
+
+
+def _by_data(units: Iterable[Unit], known: set[str]) -> dict[str, dict[str, Unit]]:
+    found: dict[str, dict[str, Unit]] = {}
+    for unit in units:
+        if unit.setting() not in known:
+            found.setdefault(unit.data, {})[unit.setting()] = unit
+    return found
 
 
 def _run_group(slug, group, cache, online, results: Results, progress: Progress) -> None:
@@ -141,6 +162,8 @@ def _run_group(slug, group, cache, online, results: Results, progress: Progress)
             results.skipped[setting] = why
         elif kept is not None:
             results.found[setting] = kept
+        elif time.monotonic() > results.deadline:
+            results.skipped[setting] = TIME_IS_UP
         else:
             _compute(unit, data, digest, cache, results)
             results.computed += 1
@@ -151,9 +174,9 @@ def _compute(unit: Unit, data: DataSet, digest: str, cache: ResultCache, results
     try:
         result = measure(unit, data)
     except Exception as error:
-        if METHODS[unit.method].kind != PEER:
+        if METHODS[unit.method].kind == OURS:
             raise
-        # What another package does on some data must not end the run.
+        # What others do on some data must not end the run.
         said = " ".join(str(error).split()) or type(error).__name__
         results.skipped[unit.setting()] = f"{METHODS[unit.method].title}: failed ({said:.80})"
         return
