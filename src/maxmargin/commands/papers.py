@@ -165,7 +165,7 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
             ]  # fmt: skip
             head = ("data", "method", "metric", "paper", "label-free", "post hoc", "")
             yield from (f"  {line}" for line in table_lines(head, cells))
-    yield from (f"{slug}: {why}" for slug, why in result["not_available"].items())
+    yield from result["not_available"].values()
     yield from result["not_run"]
     yield result["summary"]
     if not can_draw():

@@ -35,6 +35,8 @@ img { max-width: 100%; height: auto; background: #fff; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; }
 details { margin: .5rem 0; }
 """
+# The browser itself refuses whatever would go to the network.
+NOTHING_FETCHED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 WHAT = (
     "Label-free: defaults; only the number of clusters and the balance are given. Post hoc: the "
     "best over the paper's grid by the true classes, as the paper did. A row is reached within one "
@@ -46,6 +48,7 @@ def _page(title: str, body: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{NOTHING_FETCHED}">'
         f'<link rel="icon" href="data:,"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from ..files import DataError
 from .cache import ResultCache
-from .data import DataSet, cards, load_data
+from .data import DataMissing, DataSet, cards, load_data
 from .measure import measure
 from .methods import METHODS, OURS
 from .plan import Unit
@@ -151,6 +152,8 @@ def _run_group(slug, group, cache, online, results: Results, progress: Progress)
     try:
         data = load_data(slug, online=online)
     except DataError as error:
+        if not isinstance(error, DataMissing):  # a damaged file is worth a word at once
+            warnings.warn(str(error), stacklevel=3)
         results.absent[slug] = str(error)
         progress.step(sum(map(_weight, group.values())), slug, cached=True)
         return
