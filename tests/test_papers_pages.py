@@ -87,3 +87,15 @@ def test_pages_hold_everything_themselves(quick):
         assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text), page.name
         assert 'name="viewport"' in text and "Content-Security-Policy" in text
     assert "data:image/png;base64," in (quick / "least_squares.html").read_text()
+
+
+def test_pages_do_without_pictures_where_there_is_no_matplotlib(
+    quick, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
+    monkeypatch.setattr("maxmargin.papers.pictures.find_spec", lambda name: None)
+    shutil.copytree(quick / "cache", tmp_path / "cache")
+    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(tmp_path)]
+    assert cli.main(line) == 0
+    assert "<img" not in (tmp_path / "least_squares.html").read_text()
+    assert "no pictures: pip install" in capsys.readouterr().out

@@ -26,7 +26,8 @@ body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 62rem; p
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #8886;
   white-space: nowrap; }
-th:first-child, td:first-child, td.text, th.text { text-align: left; }
+td:first-child, th:first-child, td:nth-child(2), th:nth-child(2) { text-align: left; }
+td:first-child { white-space: normal; min-width: 7rem; }
 td.why { white-space: normal; text-align: left; min-width: 14rem; font-size: .8rem; }
 tr.scored td:nth-child(2) { font-weight: 600; }
 .yes { color: #18794e; } .no { color: #c62a2f; }
@@ -34,6 +35,7 @@ tr.scored td:nth-child(2) { font-weight: 600; }
 img { max-width: 100%; height: auto; background: #fff; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; }
 details { margin: .5rem 0; }
+@media (max-width: 40rem) { table { font-size: .8rem; } th, td { padding: .2rem .35rem; } }
 """
 # The browser itself refuses whatever would go to the network.
 NOTHING_FETCHED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
