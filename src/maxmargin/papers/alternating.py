@@ -102,7 +102,7 @@ def _starts() -> list[Entry]:
             slug, "alternating, paper", seeds=seeds,
             params={"loss": "laplacian", "balance": EVEN, "init": init, "n_init": 1},
         )  # fmt: skip
-        units = grid(unit, width=(4, 8, 16, 32))
+        units = grid(unit, width=WIDTHS)
         found.append(Entry(("table-2",), slug, f"{name}+iterSVR", POST_HOC, units, "error"))
     means = Unit(slug, "k-means", {"n_init": 1}, seeds=3)
     found.append(Entry(("table-2",), slug, "KM only", LABEL_FREE, (means,), "error"))

@@ -33,7 +33,7 @@ SETS = {  # with balance
 TABLES = ("table-2", "table-3")
 SUBSETS = {"letter-ab": 500, "satellite-c1-c2": 500, "letter-abcd": 500, "mnist-01234": 1000}
 KERNELS = {"K1": ["K1"], "K2": ["K2"], "K3": ["K3"], "MKC": ["K1", "K2", "K3"]}
-WIDTHS: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)
+WIDTHS: tuple[float, ...] = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 ALPHAS = ("auto", 0.003, 0.03)
 
 
@@ -61,7 +61,7 @@ def entries() -> list[Entry]:
 
 def _grid(slug: str, method: str, balance: float, **where) -> tuple[Unit, ...]:
     unit = Unit(slug, "multiple-kernel, paper", {"kernels": KERNELS[method]}, **where)
-    widths = WIDTHS[1:3] if slug.startswith("mnist") else WIDTHS
+    widths = (1.0, 2.0) if slug.startswith("mnist") else WIDTHS
     if "K3" not in KERNELS[method]:
         widths = (1.0,)
     return grid(unit, width=widths, alpha=ALPHAS, balance=(balance,))
