@@ -22,6 +22,7 @@ from maxmargin import (
 from maxmargin.metrics import clustering_error
 from maxmargin.papers import PAPERS, read_figures
 from maxmargin.papers import cache as cache_module
+from maxmargin.papers import data as data_module
 from maxmargin.papers import runner as runner_module
 from maxmargin.papers.cache import ResultCache, code_version, data_hash
 from maxmargin.papers.data import READERS, DataMissing, cards, load_data
@@ -281,6 +282,29 @@ def test_a_peer_that_is_not_installed_is_skipped_with_a_line():
 def test_missing_data_say_what_would_fetch_them(slug, part):
     with pytest.raises(DataMissing, match=f"data not available.*{part}"):
         load_data(slug, online=False)
+
+
+def test_openml_is_asked_when_online_and_what_comes_is_checked(monkeypatch):
+    asked = []
+
+    def fetch(*, data_id, return_X_y, as_frame):
+        asked.append(data_id)
+        if data_id == 40:
+            raise ConnectionError("the line is cut")
+        letters = np.repeat(list("AB"), 6)
+        return np.arange(12 * 16).reshape(12, 16), letters
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    monkeypatch.setattr(data_module, "_is_online", lambda: True)
+    data_module._fetch.cache_clear()
+    X, y = data_module.read_file("letter")
+    assert X.dtype == np.float64 and y.tolist() == [0] * 6 + [1] * 6
+    with pytest.raises(ValueError, match="letter-ab should have 1555 rows"):
+        load_data("letter-ab")
+    with pytest.raises(DataMissing, match="OpenML did not answer .the line is cut"):
+        load_data("sonar")
+    assert asked == [6, 40]
+    data_module._fetch.cache_clear()
 
 
 def write_npz(folder, monkeypatch, name, **arrays):

@@ -28,18 +28,10 @@ from .cache import data_hash
 __all__ = ["DataMissing", "DataSet", "cards", "load_data"]
 
 DRAWS = 5  # of the papers' small random subsets, which are not published
-OPENML = {  # name and version there; the rows are checked against the card
-    "letter": ("letter", 1),
-    "satellite": ("satimage", 1),
-    "ionosphere": ("ionosphere", 1),
-    "sonar": ("sonar", 1),
-    "vehicle": ("vehicle", 1),
-    "segment": ("segment", 1),
-    "magic": ("MagicTelescope", 1),
-    "mnist": ("mnist_784", 1),
-    "usps": ("USPS", 2),
-    "ringnorm": ("ringnorm", 1),
-}
+OPENML = {  # numbers there; what comes is checked against the card
+    "letter": 6, "satellite": 182, "ionosphere": 59, "sonar": 40, "vehicle": 54, "segment": 36,
+    "magic": 1120, "mnist": 554, "usps": 41082, "ringnorm": 1496,
+}  # fmt: skip
 
 
 class DataMissing(DataError):
@@ -202,9 +194,8 @@ def _is_online() -> bool:
 def _fetch(name: str) -> tuple[Any, np.ndarray]:
     from sklearn.datasets import fetch_openml
 
-    title, version = OPENML[name]
     try:
-        X, y = fetch_openml(title, version=version, return_X_y=True, as_frame=False)
+        X, y = fetch_openml(data_id=OPENML[name], return_X_y=True, as_frame=False)
     except Exception as error:  # whatever the network does, the row is shown as not available
         raise DataMissing(f"{name}: OpenML did not answer ({error})", _remedy(name)) from error
     return np.asarray(X, np.float64), np.unique(y, return_inverse=True)[1]
