@@ -102,7 +102,7 @@ def _links(report: PaperReport) -> Iterator[str]:
         (curve.title, f"{lines[0].x[-1]:g}",
          "; ".join(f"{line.label} {line.y[-1]:.3g}" for line in lines))
         for curve, lines in report.figures
-        if lines and not curve.log and curve.y_label != "CPU s"
+        if not curve.log and curve.y_label != "CPU s"
     ]  # fmt: skip
     if rows:
         yield "### Figures, at their right end\n"

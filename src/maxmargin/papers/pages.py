@@ -152,12 +152,9 @@ def _row_line(row: Row) -> str:
 
 
 def _figure_part(report: PaperReport) -> list[str]:
-    part = ["<h2>Figures</h2>"] if report.figures else []
+    part = ["<h2>Figures</h2>"] if report.figures or report.unseen else []
     for curve, lines in report.figures:
         title = f"{_name(curve.figure)}. {curve.title}"
-        if not lines:
-            part.append(f"<p>{escape(title)}: data not available.</p>")
-            continue
         if can_draw():
             part.append(
                 f'<figure><img alt="{escape(title)}" src="data:image/png;base64,'
@@ -173,6 +170,10 @@ def _figure_part(report: PaperReport) -> list[str]:
         ]
         part.append(f"<details><summary>{escape(title)}: {escape(curve.y_label)}</summary>"
                     f"{_table(head, rows)}</details>")  # fmt: skip
+    part += [
+        f"<p>{_name(curve.figure)}. {escape(curve.title)}: {escape(why)}.</p>"
+        for curve, why in report.unseen
+    ]
     return part
 
 

@@ -17,7 +17,7 @@ from . import Figure, read_figures
 from .plan import LABEL_FREE, MODES, POST_HOC, Curve, Entry, Series, Unit
 from .runner import Results
 
-__all__ = ["Line", "Row", "Share", "curve_lines", "exponent", "shares", "table_rows"]
+__all__ = ["Line", "Row", "Share", "curve_lines", "curve_why", "exponent", "shares", "table_rows"]
 
 TOLERANCE = {"accuracy": 1.0, "error": 1.0, "ari": 0.03}
 FALLING = ("error", "balanced_error", "cpu_s", "iterations")  # less is better
@@ -116,7 +116,8 @@ def table_rows(
     for entry in entries:
         for table in entry.tables:
             known[table, entry.data, entry.method, entry.mode] = entry
-    figures = [f for f in read_figures(paper) if f.metric in SHOWN]
+    printed = read_figures(paper)  # what the text says of figures stands beside the curves
+    figures = [f for f in printed if f.metric in SHOWN and f.table.startswith("table-")]
     return [_row(figure, module, known, results, lines) for figure in figures]
 
 
@@ -238,6 +239,16 @@ def curve_lines(curve: Curve, results: Results) -> list[Line]:
         if x:
             found.append(Line(series.label, x, y, exponent(x, y) if curve.log else None))
     return found
+
+
+def curve_why(curve: Curve, results: Results) -> str:
+    """Say why a figure has no line: no data, no package, no time."""
+    units = [unit for series in curve.series for place in series.units for unit in place]
+    for unit in units:
+        why = results.absent.get(unit.data) or results.skipped.get(unit.setting())
+        if why:
+            return why
+    return "not run"
 
 
 def _seed_points(series: Series, results: Results) -> tuple[Any, Any]:

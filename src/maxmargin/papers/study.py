@@ -14,7 +14,7 @@ from .cache import ResultCache
 from .methods import METHODS
 from .plan import LABEL_FREE, Curve, Entry, Unit, quick_curve, quick_unit, quickened
 from .runner import Results, run_units
-from .scoreboard import Line, Row, Share, curve_lines, picked, shares, table_rows
+from .scoreboard import Line, Row, Share, curve_lines, curve_why, picked, shares, table_rows
 
 __all__ = ["PaperReport", "PeerRow", "Study", "Wanted", "parse_names", "run_study"]
 
@@ -49,13 +49,26 @@ class PeerRow:
 
 @dataclass(frozen=True)
 class PaperReport:
-    """All there is to show for one paper."""
+    """All there is to show for one paper.
+
+    Attributes
+    ----------
+    name : str
+    module : module
+    rows : list of Row
+    share : Share
+    figures : list of (Curve, lines)
+    unseen : list of (Curve, str)
+        Figures without a line, and why.
+    peers : list of PeerRow
+    """
 
     name: str
     module: ModuleType
     rows: list[Row]
     share: Share
     figures: list[tuple[Curve, list[Line]]]
+    unseen: list[tuple[Curve, str]]
     peers: list[PeerRow]
 
 
@@ -210,7 +223,9 @@ class _Plan:
             yield from group.values()
 
     def report(self, results: Results) -> PaperReport:
-        figures = [(curve, curve_lines(curve, results)) for curve in self.curves]
+        drawn = [(curve, curve_lines(curve, results)) for curve in self.curves]
+        figures = [(curve, lines) for curve, lines in drawn if lines]
+        unseen = [(curve, curve_why(curve, results)) for curve, lines in drawn if not lines]
         fitted = {
             (*curve.exponents, line.label): line.exponent
             for curve, lines in figures
@@ -225,7 +240,8 @@ class _Plan:
             for slug, group in self.peers.items()
             for label, unit in group.items()
         ]
-        return PaperReport(name, self.module, rows, shares(name, rows, results), figures, peers)
+        share = shares(name, rows, results)
+        return PaperReport(name, self.module, rows, share, figures, unseen, peers)
 
 
 def _beside(ours: Unit) -> dict[str, Unit]:
