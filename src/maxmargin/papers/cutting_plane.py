@@ -68,9 +68,10 @@ def entries() -> list[Entry]:
 def _own(slug: str, balance: float) -> Entry:
     unit = Unit(slug, "cutting-plane, paper")
     if "mnist" in slug:  # 45 pairs of 14,000 rows each
-        units = grid(unit, balance=(balance,), rows=("unit",), alpha=(0.003, 0.01, 0.03))
+        units = grid(unit, balance=(balance,), rows=("unit",), alpha=(0.003, 0.01))
     else:
         units = grid(unit, balance=(0.5, 0.9), rows=("raw", "unit"), alpha=ALPHAS)
+    if not slug.startswith(("mnist", "webkb", "news")):
         literal = replace(unit, params={"nesting": "paper", "rows": "raw", "n_init": 5})
         units += grid(literal, balance=(0.5, 0.9), alpha=ALPHAS)
     return Entry(TABLES, slug, "CPM3C", POST_HOC, units, "majority")

@@ -55,7 +55,7 @@ def _grid(slug: str, search: str) -> tuple[Unit, ...]:
     if search != "shaking":
         return grid(unit, width=WIDTHS[::3], ridge=RIDGES[1::2])
     if slug == "coil-20":  # the most rows and clusters: the part of the grid that is not hopeless
-        return grid(unit, width=WIDTHS[2:], ridge=[2.0**p for p in range(-6, 0)])
+        return grid(unit, width=WIDTHS[2:], ridge=[2.0**p for p in range(-4, 0)])
     return grid(unit, width=WIDTHS, ridge=RIDGES)
 
 
