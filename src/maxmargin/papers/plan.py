@@ -175,9 +175,9 @@ def quick_unit(unit: Unit) -> Unit:
 
 
 def quick_curve(curve: Curve) -> Curve:
-    """Return the curve with the first three places of every line, one seed each.
+    """Return the curve with the first places of every line, one seed each.
 
-    Places that are row counts shrink with the rows.
+    Three places that are row counts, for an exponent, shrink with the rows; otherwise two.
     """
     return replace(curve, series=tuple(_quick_line(line) for line in curve.series))
 
@@ -194,5 +194,7 @@ def _quick_line(line: Series) -> Series:
             for rows, place in zip(counts, places)
         )
         return replace(line, units=shrunk, x=tuple(map(float, counts)))
-    shrunk = tuple(tuple(replace(quick_unit(u), seeds=1) for u in place[:2]) for place in places)
-    return replace(line, units=shrunk, x=line.x[:3])
+    shrunk = tuple(
+        tuple(replace(quick_unit(u), seeds=1) for u in place[:2]) for place in places[:2]
+    )
+    return replace(line, units=shrunk, x=line.x[:2])
