@@ -1,7 +1,8 @@
 """Pahikkala et al. 2014, "Unsupervised Multi-Class RLS": tables 1-2, Figs. 3-5.
 
 Post hoc (sigma, lambda) is the best of half of the paper's grid by the true classes, each point
-the mean of ten runs; the kernel is not centred and each run has one start, as in the paper.
+the mean of ten runs (on COIL-20 a third of the grid); the kernel is not centred and each run has
+one start, as in the paper.
 """
 
 from __future__ import annotations

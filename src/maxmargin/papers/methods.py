@@ -309,7 +309,8 @@ def _gemclus(X, k, seed, links=None) -> Clusters:
 def _rlscore(X, k, seed, links=None) -> Clusters:
     learner = import_module("rlscore.learner").MMC
     found = learner(_dense(X), regparam=1.0, number_of_clusters=k, kernel="GaussianKernel")
-    return Clusters(np.asarray(found.results["predicted_clusters_for_training_data"]).ravel())
+    signs = np.asarray(found.results["predicted_clusters_for_training_data"])
+    return Clusters(signs.argmax(axis=1) if signs.ndim == 2 else (signs > 0).astype(int))
 
 
 def _active_pckmeans(X, k, seed, links=None) -> Clusters:
