@@ -1,4 +1,4 @@
-"""Data of the papers for the benchmarks, read from the folder named by MAXMARGIN_DATA."""
+"""Data of the papers for the benchmarks, read where `maxmargin papers` reads them."""
 
 import argparse
 import os
@@ -8,7 +8,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
+
+from maxmargin.files import DataError
+from maxmargin.papers.data import read_file
 
 
 def available(name):
@@ -19,14 +21,11 @@ def available(name):
 
 def load(name):
     """Rows and classes of one data set; a missing file ends the program with what to do."""
-    if not available(name):
-        sys.exit(f"{name}.npz not found: set MAXMARGIN_DATA to the folder with the papers' data.")
-    with np.load(Path(os.environ["MAXMARGIN_DATA"]) / f"{name}.npz") as file:
-        y = file["y"]
-        if "indptr" in file:
-            parts = (file["data"], file["indices"], file["indptr"])
-            return sparse.csr_matrix(parts, shape=tuple(file["shape"])).astype(np.float64), y
-        return file["X"].astype(np.float64), y
+    try:
+        X, y = read_file(name, online=False)
+    except DataError as error:
+        sys.exit(str(error))
+    return X.astype(np.float64), y
 
 
 def classes(name, *wanted):

@@ -2,13 +2,12 @@
 
     MAXMARGIN_DATA=folder python benchmarks/cutting_plane.py [section ...]
 
-Sections: label-free, digit-pairs, mnist-pairs, text, epsilon, empty, float32, qp, scale, csr.
-All settings are label-free: k and balance are given, nothing else.
+Sections: label-free, empty, float32, qp, scale, csr. All settings are label-free: k and balance are
+given, nothing else. `maxmargin papers cutting_plane` computes the paper's tables.
 """
 
 import time
 import tracemalloc
-from itertools import combinations
 
 import clarabel
 import numpy as np
@@ -38,12 +37,6 @@ SETS = {
     "autos/motorcycles": (lambda: classes("news20_rec", 0, 1), 2, 0.9, 94.0, 95.0, 0.905),
     "baseball/hockey": (lambda: classes("news20_rec", 2, 3), 2, 0.9, 96.0, 96.28, 0.929),
     "four rec groups": (lambda: load("news20_rec"), 4, 0.9, 93.0, 70.63, 0.782),
-}
-TEXT = {  # with the paper's majority accuracy where its data can be had
-    "WebKB Cornell": ("webkb_cornell", 71.95),
-    "WebKB Texas": ("webkb_texas", 69.29),
-    "WebKB Wisconsin": ("webkb_wisconsin", 73.88),
-    "Cora (7 classes, other rows)": ("cora2708", float("nan")),
 }
 
 
@@ -75,73 +68,6 @@ def label_free():
          "CPU s"],
         rows,
     )  # fmt: skip
-
-
-def pairs(title, read, paper):
-    X, y = read()
-    found = []
-    for a, b in combinations(range(10), 2):
-        keep = (y == a) | (y == b)
-        model, seconds = fitted(X[keep], 2, 0.9)
-        kmeans = KMeans(2, n_init=10, random_state=0).fit(X[keep]).labels_
-        found.append(
-            (accuracy(y[keep], kmeans), accuracy(y[keep], model.labels_),
-             100.0 * rand_index(y[keep], model.labels_), float(model.n_passes_), seconds)
-        )  # fmt: skip
-    mean, worst = np.mean(found, axis=0), np.min(found, axis=0)
-    rows = [("mean", *mean.tolist(), *paper), ("worst pair", *worst.tolist(), "", "")]
-    columns = [
-        "45 pairs",
-        "k-means",
-        "ours",
-        "Rand %",
-        "passes",
-        "CPU s",
-        "paper",
-        "paper's Rand %",
-    ]
-    table(title, columns, rows)
-
-
-def digit_pairs():
-    pairs("UCI digits, target mean 97.5", lambda: load("optdigits_test"), (99.38, 98.9))
-
-
-def mnist_pairs():
-    """All rows of both digits, as in the paper."""
-    pairs("MNIST, all rows of every pair", lambda: load("mnist"), (95.71, 92.1))
-
-
-def text():
-    rows = []
-    for name, (file, paper) in TEXT.items():
-        X, y = load(file)
-        k = len(np.unique(y))
-        model, seconds = fitted(X, k, 0.5)
-        kmeans = KMeans(k, n_init=10, random_state=0).fit(X).labels_
-        share = 100.0 * np.bincount(y).max() / len(y)
-        rows.append(
-            (name, share, accuracy(y, kmeans), accuracy(y, model.labels_),
-             accuracy(y, model.labels_, "majority"), paper, rand_index(y, model.labels_), seconds)
-        )  # fmt: skip
-    table(
-        "Text: accuracy %; the majority accuracy is little more than the largest class",
-        ["data", "largest class", "k-means", "ours", "majority", "paper", "Rand", "CPU s"],
-        rows,
-    )
-
-
-def epsilon():
-    rows = []
-    for eps in (0.1, 0.03, 0.01, 0.003, 0.001):
-        for name in ("digits 3-8", "letter A-B", "satellite C1-C2"):
-            read, k, balance = SETS[name][:3]
-            X, y = read()
-            model, seconds = fitted(X, k, balance, nesting="paper", tol=eps, n_init=5)
-            score = accuracy(y, model.labels_)
-            rows.append((name, f"{eps:g}", score, model.n_cuts_, model.n_passes_, seconds))
-    columns = ["data", "epsilon", "accuracy %", "cuts", "passes", "CPU s"]
-    table("Figs. 2 and 3: the paper's nesting against its epsilon", columns, rows)
 
 
 def empty():
@@ -294,10 +220,6 @@ def csr():
 if __name__ == "__main__":
     sections = {
         "label-free": label_free,
-        "digit-pairs": digit_pairs,
-        "mnist-pairs": mnist_pairs,
-        "text": text,
-        "epsilon": epsilon,
         "empty": empty,
         "float32": float32,
         "qp": qp,

@@ -2,8 +2,8 @@
 
     MAXMARGIN_DATA=folder python benchmarks/least_squares.py [section ...]
 
-Sections: label-free, table-1, speed, sizes, known. "Label-free" means that no setting was chosen
-with the true labels; "post hoc" that the width and ridge were, over the paper's own grid.
+Sections: label-free, speed, sizes, known. "Label-free" means that no setting was chosen with the
+true labels. `maxmargin papers least_squares` computes the paper's tables.
 """
 
 import time
@@ -13,23 +13,17 @@ import warnings
 import numpy as np
 from scipy.linalg import eigh, lapack
 from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
-from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
-from sklearn.metrics import adjusted_rand_score, euclidean_distances
+from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from _data import best_time, classes, load, run_sections, table
-from maxmargin import LeastSquaresMarginClustering, select_parameters
+from _data import best_time, load, run_sections, table
+from maxmargin import LeastSquaresMarginClustering
 from maxmargin.engine.similarity import kernel_matrix
 from maxmargin.kernels.flips import make_scratch, shake_round
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
-
-
-def subset(name, wanted, n, seed=0):
-    X, y = classes(name, *wanted)
-    rows = np.random.RandomState(seed).choice(len(y), min(n, len(y)), replace=False)
-    return X[rows], y[rows]
 
 
 def label_free():
@@ -86,84 +80,6 @@ def label_free():
     table(
         "LABEL-FREE defaults, mean of 10 seeds (rivals: one run)",
         ["data", "method", "ARI", "target", "accuracy", "NMI", "CPU s"],
-        rows,
-    )
-
-
-def paper_tasks():
-    return {
-        "iris": (*load_iris(return_X_y=True), 0.96),
-        "moons": (*make_moons(500, noise=0.05, random_state=0), 1.00),
-        "letter": (*subset("letter", (0, 1, 2, 3), 500), 0.46),
-        "coil 1-4": (*classes("coil20", 0, 1, 2, 3), 1.00),
-        "coil 5-8": (*classes("coil20", 4, 5, 6, 7), 0.97),
-        "usps 1-4": (*subset("usps", (1, 2, 3, 4), 500), 0.85),
-        "usps 5-8": (*subset("usps", (5, 6, 7, 8), 500), 0.91),
-        "coil20": (*load("coil20"), 0.84),
-    }
-
-
-def table_1():
-    """The paper's grid: sigma in tenths of the largest distance, lambda in powers of two."""
-    rows = []
-    for name, (X, y, paper) in paper_tasks().items():
-        k = len(np.unique(y))
-        largest = np.sqrt(euclidean_distances(X, squared=True).max())
-        best = {}
-        for search in ("stochastic", "steepest", "shaking"):
-            for width in np.arange(0.1, 1.01, 0.1 if search == "shaking" else 0.3):
-                for power in (-10, -7, -4, -2, -1):
-                    found = [
-                        adjusted_rand_score(
-                            y,
-                            LeastSquaresMarginClustering(
-                                k, search=search, gamma=0.5 / (width * largest) ** 2,
-                                ridge=2.0**power, center=False, n_init=1, n_kicks=0,
-                                cluster_sizes=None, random_state=seed, balance=0,
-                            ).fit(X).labels_,
-                        )
-                        for seed in range(3)
-                    ]  # fmt: skip
-                    setting = (float(np.mean(found)), width, power)
-                    best[search] = max(best.get(search, (-1.0, 0, 0)), setting)
-        _, width, power = best["shaking"]
-        final = []
-        for center in (False, True):
-            found = [
-                adjusted_rand_score(
-                    y,
-                    LeastSquaresMarginClustering(
-                        k, gamma=0.5 / (width * largest) ** 2, ridge=2.0**power, center=center,
-                        n_init=10, random_state=seed,
-                    ).fit(X).labels_,
-                )
-                for seed in range(10)
-            ]  # fmt: skip
-            final.append(float(np.mean(found)))
-        choice = select_parameters(X, k, random_state=0)
-        chosen = [
-            adjusted_rand_score(
-                y, LeastSquaresMarginClustering(k, **choice.best, random_state=s).fit(X).labels_
-            )
-            for s in range(10)
-        ]
-        rows.append(
-            (name, best["stochastic"][0], best["steepest"][0], best["shaking"][0], *final, paper,
-             float(np.mean(chosen)))
-        )  # fmt: skip
-    table(
-        "Table 1, ARI. POST HOC over the paper's grid (uncentred, one start), then 10 starts; "
-        "last column LABEL-FREE (select_parameters)",
-        [
-            "data",
-            "stochastic",
-            "steepest",
-            "shaking",
-            "10 starts",
-            "centred",
-            "paper",
-            "label-free",
-        ],
         rows,
     )
 
@@ -292,7 +208,6 @@ def known():
 
 SECTIONS = {
     "label-free": label_free,
-    "table-1": table_1,
     "speed": speed,
     "sizes": sizes,
     "known": known,

@@ -2,11 +2,11 @@
 
     MAXMARGIN_DATA=folder python benchmarks/pairwise.py [section ...] [--sets a,b] [--full]
 
-Sections: accuracy, noise, new-rows, passes, speed, scale, closure, queries, curves. All settings of
-ours are label-free: the regulariser is chosen by links held out. ``--full`` takes 20 draws of
-links, as the paper does, instead of 5; ``curves`` draws Figs. 4-7 into pairwise-curves.png. Three
-defaults (kernel width, ``ANNEAL_FROM``, repeated folds) were chosen with the classes of these data
-sets in view, on some of the same draws; so was the shrinkage of DCA, in its favour.
+Sections: accuracy, noise, passes, speed, scale, closure, queries. All settings of ours are
+label-free: the regulariser is chosen by links held out. ``--full`` takes 20 draws of links, as the
+paper does, instead of 5. `maxmargin papers pairwise` draws the paper's figures. Three defaults
+(kernel width, ``ANNEAL_FROM``, repeated folds) were chosen with the classes of these data sets in
+view, on some of the same draws; so was the shrinkage of DCA, in its favour.
 """
 
 import argparse
@@ -191,27 +191,6 @@ def flipped(links, share, seed):
     return PairwiseConstraints(links.n_samples, pairs[same], pairs[~same])
 
 
-def new_rows(args):
-    """Fig. 8: rows that the fit did not see."""
-    rows = []
-    for name, read in (
-        ("odd/even", odd_even),
-        ("letterIJL", letter_ijl),
-        ("mnist0689", mnist_0689),
-    ):
-        X, y, n = read()
-        found = []
-        for seed in range(args.draws):
-            links = PairwiseConstraints.from_labels(y[:n], n_pairs=SETS[name][1], random_state=seed)
-            model = PairwiseMarginClustering(len(np.unique(y)), random_state=seed)
-            model.fit(X[:n], constraints=links)
-            found.append([majority(y[:n], model.labels_), majority(y[n:], model.predict(X[n:]))])
-        seen, new = np.mean(found, axis=0)
-        rows.append((name, n, len(y) - n, f"{seen:.3f}", f"{new:.3f}", f"{seen - new:+.3f}"))
-    head = ["data", "rows", "new rows", "accuracy", "on new rows", "difference (<= .04)"]
-    table("Fig. 8, accuracy out of sample, label-free", head, rows)
-
-
 def passes(args):
     """Bundle against the paper's subgradient from the same start."""
     rows = []
@@ -348,63 +327,6 @@ def mapped(y, labels):
     return out
 
 
-def curves(args):
-    """Figs. 4-7: accuracy, NMI and time against the number of links, and time against rows."""
-    from matplotlib.figure import Figure
-
-    methods = {"k-means": kmeans, "PCKMeans": pckmeans, "DCA + k-means": dca_kmeans, "ours": ours}
-    sets = chosen_sets(args) if args.sets else {n: s for n, s in SETS.items() if s[2] is not None}
-    figure = Figure(figsize=(3 * len(sets), 10), layout="constrained")
-    axes = figure.subplots(4, len(sets), squeeze=False)
-    for column, (name, (read, most, _)) in enumerate(sets.items()):
-        X, y = read()
-        k, counts, rows = len(np.unique(y)), [round(most * s) for s in (0.2, 0.4, 0.6, 0.8, 1)], []
-        for method, run in methods.items():
-            lines = []
-            for L in counts:
-                found = []
-                for seed in range(args.draws):
-                    links = PairwiseConstraints.from_labels(y, n_pairs=L, random_state=seed)
-                    begin = time.process_time()
-                    labels = run(X, k, links, seed)
-                    seconds = time.process_time() - begin
-                    found.append([majority(y, labels), normalized_mutual_info(y, labels), seconds])
-                lines.append(np.mean(found, axis=0))
-                rows.append((method, L, *[f"{v:.3f}" for v in lines[-1]]))
-            for row, ax in enumerate(axes[:3, column]):
-                ax.plot(counts, np.array(lines)[:, row], marker="o", label=method)
-        table(f"{name}: Figs. 4-6", ["method", "links", "accuracy", "NMI", "CPU s"], rows)
-        axes[0, column].set_title(name)
-        for ax, what in zip(axes[:3, column], ("accuracy", "NMI", "CPU s")):
-            ax.set_xlabel("links")
-            ax.set_ylabel(what)
-        sizes, seconds = time_over_rows(X, y, most)
-        axes[3, column].plot(sizes, seconds, marker="o", color="C3")
-        axes[3, column].set_xlabel("rows")
-        axes[3, column].set_ylabel("CPU s, alpha given")
-        rows = [(n, s) for n, s in zip(sizes, seconds)]
-        table(f"{name}: Fig. 7, {most} links, one start", ["rows", "CPU s"], rows)
-    axes[0, 0].legend()
-    figure.savefig("pairwise-curves.png", dpi=120)
-    print("wrote pairwise-curves.png")
-
-
-def time_over_rows(X, y, L):
-    """Fits on ever more rows with links among the first half of them."""
-    order = np.random.RandomState(0).permutation(len(y))
-    sizes = [round(len(y) * share) for share in (0.5, 0.625, 0.75, 0.875, 1.0)]
-    few = PairwiseConstraints.from_labels(y[order[: sizes[0]]], n_pairs=L, random_state=0)
-    seconds = []
-    for n in sizes:
-        part = X[order[:n]]
-        links = PairwiseConstraints(n, few.must_link, few.cannot_link)
-        model = PairwiseMarginClustering(
-            len(np.unique(y)), alpha=0.003, n_init=1, n_components=128, random_state=0
-        )
-        seconds.append(best_time(lambda: model.fit(part, constraints=links))[0])  # noqa: B023
-    return sizes, seconds
-
-
 def chosen_sets(args):
     return SETS if not args.sets else {name: SETS[name] for name in args.sets.split(",")}
 
@@ -412,13 +334,11 @@ def chosen_sets(args):
 SECTIONS = {
     "accuracy": accuracy,
     "noise": noise,
-    "new-rows": new_rows,
     "passes": passes,
     "speed": speed,
     "scale": scale,
     "closure": closure,
     "queries": queries,
-    "curves": curves,
 }
 
 

@@ -1,0 +1,351 @@
+"""The papers, table by table: what is counted, what is kept, and what a user is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.pairwise import euclidean_distances
+
+from maxmargin import (
+    AlternatingMarginClustering,
+    LeastSquaresMarginClustering,
+    cli,
+)
+from maxmargin.metrics import clustering_error
+from maxmargin.papers import PAPERS, read_figures
+from maxmargin.papers.cache import ResultCache
+from maxmargin.papers.data import READERS, cards
+from maxmargin.papers.methods import (
+    METHODS,
+    _lloyd,
+    counted_shaking,
+    gaussian_gamma,
+    kernel_kmeans,
+    largest_distance,
+)
+from maxmargin.papers.plan import LABEL_FREE, POST_HOC, Curve, Entry, Series, Unit, grid, quickened
+from maxmargin.papers.runner import Results, run_units
+from maxmargin.papers.scoreboard import Row, curve_lines, picked, shares
+from maxmargin.papers.study import load_paper, parse_names, run_study, tables_of
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "reproduction.md"
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch):
+    """Tests never see the papers' files, only what scikit-learn ships."""
+    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
+
+
+def figure(paper, table, dataset, method):
+    return next(
+        f
+        for f in read_figures(paper)
+        if (f.table, f.dataset, f.method) == (table, dataset, method) and f.scored
+    )
+
+
+def entry(paper, table, dataset, method, mode):
+    return next(
+        e
+        for e in load_paper(paper).entries()
+        if (e.data, e.method, e.mode) == (dataset, method, mode) and table in e.tables
+    )
+
+
+def told_in_document(paper, table, dataset, method):
+    """Label-free and post hoc figures and the picked setting of a row of docs/reproduction.md."""
+    text = DOCUMENT.read_text().partition(f"## {load_paper(paper).TITLE}")[2]
+    section = re.search(rf"### {table}\n(.*?)(?=\n##)", text, re.S)
+    row = re.search(rf"^\| {re.escape(dataset)} \| {re.escape(method)} \|(.*)$", section[1], re.M)
+    cells = [cell.strip() for cell in row[1].split("|")]
+    setting = dict(re.findall(r"(\w+) ([\d.e-]+)", cells[5]))
+    return float(cells[2]), float(cells[3]), {k: float(v) for k, v in setting.items()}
+
+
+# -- the figures are computed ---------------------------------------------------------------------
+
+
+def test_the_iris_row_is_what_the_estimator_gives(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    default = [LeastSquaresMarginClustering(3, random_state=s).fit(X).labels_ for s in range(10)]
+    direct = np.mean([adjusted_rand_score(y, labels) for labels in default])
+
+    found = entry("least_squares", "table-1", "iris", "UMC-RLS", LABEL_FREE)
+    results = run_units(found.units, ResultCache(tmp_path), online=False)
+    assert picked(found, "ari", results)[0] == pytest.approx(direct, abs=1e-12)
+
+    label_free, post_hoc, at = told_in_document("least_squares", "Table 1", "iris", "UMC-RLS")
+    assert label_free == pytest.approx(direct, abs=0.02)
+    sigma = at["width"] * np.sqrt(euclidean_distances(X, squared=True).max())
+    literal = [
+        LeastSquaresMarginClustering(
+            3, gamma=0.5 / sigma**2, ridge=at["ridge"], center=False, n_init=1, n_kicks=0,
+            balance=0, random_state=seed,
+        ).fit(X).labels_
+        for seed in range(10)
+    ]  # fmt: skip
+    scores = [adjusted_rand_score(y, labels) for labels in literal]
+    assert post_hoc == pytest.approx(np.mean(scores), abs=0.02)
+
+
+def test_the_digits_row_is_what_the_estimator_gives(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[(y == 3) | (y == 8)], y[(y == 3) | (y == 8)]
+    model = AlternatingMarginClustering(2, balance=0.94, random_state=0).fit(X)
+    direct = 100 * clustering_error(y, model.labels_)
+
+    found = entry("alternating", "table-4", "digits-3-8", "iterSVR", LABEL_FREE)
+    results = run_units(found.units, ResultCache(tmp_path), online=False)
+    assert picked(found, "error", results)[0] == pytest.approx(direct, abs=1e-9)
+
+    label_free, post_hoc, at = told_in_document("alternating", "Table 4", "digits-3-8", "iterSVR")
+    assert label_free == pytest.approx(direct, abs=0.35)
+    squares = euclidean_distances(X, squared=True)
+    gamma = 1 / (at["width"] ** 2 * np.median(squares[np.triu_indices(len(X), 1)]))
+    spread = 1 - np.exp(-gamma * squares).mean()
+    literal = AlternatingMarginClustering(
+        2, gamma=gamma, alpha=1 / (len(X) * 500 * spread), anneal=False, balance=0.94,
+        init="k-means", n_init=10, bias="midpoint", random_state=0,
+    )  # fmt: skip
+    assert post_hoc == pytest.approx(100 * clustering_error(y, literal.fit(X).labels_), abs=0.35)
+
+
+def test_the_readme_shows_the_summary_of_the_document():
+    summary = re.search(r"\*\*(Of the \d+ figures.*?)\*\*", DOCUMENT.read_text(), re.S)
+    shown = " ".join((ROOT / "README.md").read_text().split())
+    assert " ".join(summary[1].split()) in shown
+    assert "(docs/reproduction.md)" in shown
+
+
+def test_every_scored_row_is_computed_in_both_ways_or_has_no_data():
+    for paper in PAPERS:
+        entries = load_paper(paper).entries()
+        have = {(t, e.data, e.method, e.mode) for e in entries for t in e.tables}
+        for f in read_figures(paper):
+            if f.scored:
+                assert (f.table, f.dataset, f.method, POST_HOC) in have, f
+                assert f.card in READERS or not cards()[f.card].file, f
+
+
+def test_the_plans_name_known_methods_and_data():
+    for paper in PAPERS:
+        module = load_paper(paper)
+        units = [u for e in module.entries() for u in e.units] + module.peers()
+        units += [u for c in module.curves() for s in c.series for p in s.units for u in p]
+        for unit in units:
+            assert unit.method in METHODS, unit
+            assert unit.data in READERS or unit.data in cards(), unit
+
+
+# -- what is counted ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "metric, paper, ours, reached",
+    [
+        ("accuracy", 95.0, 94.0, True),
+        ("accuracy", 95.0, 93.99, False),
+        ("accuracy", 95.0, 99.0, True),
+        ("error", 5.0, 6.0, True),
+        ("error", 5.0, 6.01, False),
+        ("error", 5.0, 0.0, True),
+        ("ari", 0.9, 0.87, True),
+        ("ari", 0.9, 0.86, False),
+        ("cpu_s", 1.0, 1.0, None),
+    ],
+)
+def test_a_row_is_reached_within_the_tolerance_or_when_better(metric, paper, ours, reached):
+    printed = replace(
+        figure("least_squares", "table-1", "iris", "UMC-RLS"), metric=metric, value=paper
+    )
+    assert Row(printed, None, ours).reached(POST_HOC) is reached
+    assert Row(printed, ours, None).reached(LABEL_FREE) is reached
+    assert Row(printed, ours, None).reached(POST_HOC) is None
+
+
+def two_settings():
+    """Results of two settings on two tasks with two seeds each."""
+    units = grid(Unit("iris", "k-means"), n_init=[1, 2])
+    errors = ([[10.0, 20.0], [1.0, 1.0]], [[14.0, 14.0], [3.0, 9.0]])
+    results = Results()
+    for unit, found in zip(units, errors):
+        accuracy = [[100 - e for e in task] for task in found]
+        results.found[unit.setting()] = {"error": found, "accuracy": accuracy}
+    return units, results
+
+
+def test_post_hoc_picks_for_every_task_by_the_mean_over_seeds():
+    units, results = two_settings()
+    both = Entry((), "iris", "x", POST_HOC, units, "error")
+    assert picked(both, "error", results) == ((14.0 + 1.0) / 2, "picked for every task")
+    assert picked(both, "accuracy", results)[0] == (86.0 + 99.0) / 2
+    first = replace(both, units=units[:1], over_seeds="best")
+    assert picked(first, "error", results)[0] == (10.0 + 1.0) / 2
+
+
+def test_a_label_free_entry_cannot_pick():
+    units, _ = two_settings()
+    with pytest.raises(ValueError, match="label-free entry has one setting"):
+        Entry((), "iris", "x", LABEL_FREE, units)
+    with pytest.raises(ValueError, match="mode must be one of"):
+        Entry((), "iris", "x", "tuned", units)
+
+
+def test_shares_leave_out_rows_without_data_and_rows_that_are_not_scored():
+    own = figure("least_squares", "table-1", "iris", "UMC-RLS")
+    rows = [
+        Row(own, 0.5, 0.96),
+        Row(replace(own, dataset="coil-20"), None, None),
+        Row(replace(own, dataset="moons"), 0.96, None),
+        Row(replace(own, scored=False), 0.0, 0.0),
+    ]
+    share = shares("least_squares", rows, Results(absent={"coil-20": "get it"}))
+    assert (share.printed, share.with_data) == (3, 2)
+    assert share.reached == {LABEL_FREE: 1, POST_HOC: 1}
+    assert share.compared == {LABEL_FREE: 2, POST_HOC: 1}
+
+
+def test_curves_have_a_fitted_exponent_and_leave_out_what_is_missing():
+    units = tuple((Unit("iris", "k-means", rows=n),) for n in (10, 20, 40, 80))
+    results = Results()
+    for (unit,) in units[:3]:
+        seconds = [[float(unit.rows) ** 2]]
+        results.found[unit.setting()] = {"cpu_s": seconds, "majority": [[90.0]]}
+    line = Series("a", (10, 20, 40, 80), units)
+    (found,) = curve_lines(Curve("figure-1", "", "", "", (line,), log=True), results)
+    assert found.x == (10, 20, 40) and found.exponent == pytest.approx(2.0)
+
+
+# -- methods written for the papers ---------------------------------------------------------------
+
+
+def test_kernel_kmeans_finds_the_best_partition_of_a_few_rows():
+    X, _ = make_blobs([4, 4], 2, cluster_std=2.5, random_state=1)
+    K = np.exp(-gaussian_gamma(X, 1.0) * euclidean_distances(X, squared=True))
+
+    def cost(labels):
+        inside = [np.flatnonzero(labels == c) for c in (0, 1)]
+        return sum(1.0 * len(i) - K[np.ix_(i, i)].sum() / len(i) for i in inside if len(i))
+
+    best = min(cost(np.array(c)) for c in product([0, 1], repeat=8) if 0 < sum(c) < 8)
+    found = kernel_kmeans(X, 2, 0, width=1.0, n_init=30)
+    assert cost(found.labels) == pytest.approx(best, abs=1e-12)
+    labels, reached = _lloyd(K, np.array([0, 7]))
+    assert reached + len(X) == pytest.approx(cost(labels), abs=1e-12)
+
+
+def test_counted_shaking_is_the_papers_algorithm():
+    X, _ = make_blobs(40, 3, centers=3, random_state=0)
+    n, k, width, ridge = 40, 3, 0.4, 0.5
+    K = np.exp(-euclidean_distances(X, squared=True) / (2 * (width * largest_distance(X)) ** 2))
+    R = K @ np.linalg.inv(K + ridge * np.eye(n))
+    c = np.random.RandomState(5).permutation(n) % k
+    steps = 0
+    for i in range(21):  # Algorithm 3: every cluster in turn claims the rows that cost least
+        for d in range(k):
+            for _ in range(int(n / (2**i * k) + n / k - np.sum(c == d))):
+                T = np.stack([R[:, c == h].sum(axis=1) for h in range(k)])
+                gain = T[d] - T[c, np.arange(n)] + np.diag(R)
+                gain[c == d] = -np.inf
+                c[np.argmax(gain)] = d
+                steps += 1
+    found = counted_shaking(X, k, 5, width=width, ridge=ridge)
+    assert found.iterations == steps
+    assert (found.labels == c).all()
+
+
+def test_a_peer_that_is_not_installed_is_skipped_with_a_line():
+    absent = replace(METHODS["gemclus"], package="no_such_package")
+    assert absent.missing() == (
+        "gemclus LinearMMD: skipped, no_such_package is not installed (pip install gemclus)"
+    )
+    assert METHODS["k-means"].missing() is None
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names, said",
+    [
+        (["svm"], "no paper 'svm'; the papers are alternating, cutting_plane, pairwise"),
+        (["pairwise:table-9"], "no 'table-9' that is computed; it has figure-4, figure-5"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_known_ones(names, said, capsys, tmp_path):
+    assert cli.main(["papers", *names, "--out", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_output_folder_that_cannot_be_written_is_told_at_once(tmp_path, capsys):
+    (tmp_path / "taken").write_text("")
+    assert cli.main(["papers", "least_squares", "--out", str(tmp_path / "taken")]) == 2
+    assert "taken: the folder cannot be written to" in capsys.readouterr().err
+
+
+def test_names_of_tables_are_read():
+    assert [w.paper for w in parse_names([])] == list(PAPERS)
+    (want,) = parse_names(["cutting-plane:table-2", "cutting_plane:figure-1"])
+    assert want.has("table-2") and want.has("figure-1") and not want.has("table-3")
+    assert parse_names(["pairwise:figure-4", "pairwise"])[0].tables == ()
+    assert "table-8" in tables_of("alternating") or "figure-8" in tables_of("alternating")
+
+
+def test_quick_entries_are_smaller_and_keep_the_ends_of_the_grid():
+    full = entry("least_squares", "table-1", "iris", "UMC-RLS", POST_HOC)
+    small = quickened(full)
+    assert len(small.units) == 3
+    assert small.units[0].params == full.units[0].params
+    assert small.units[-1].params == full.units[-1].params
+    assert all(u.seeds == 2 and u.rows == 300 for u in small.units)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A quick study of one table with nothing but what scikit-learn ships, as pages."""
+    folder = tmp_path_factory.mktemp("papers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MAXMARGIN_DATA", raising=False)
+        line = ["papers", "least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
+        assert cli.main([*line, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_without_data_the_rows_say_what_would_fetch_them(quick, capsys):
+    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
+    assert cli.main([*line, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["computed"] == 0 and result["scoreboard"][0]["with_data"] == 2
+    rows = {(r["dataset"], r["method"]): r for r in result["rows"] if r["scored"]}
+    assert rows["iris", "UMC-RLS"]["label_free"] > 0.8
+    assert rows["coil-20", "UMC-RLS"]["post_hoc"] is None
+    assert "data not available. Get it: Columbia" in rows["coil-20", "UMC-RLS"]["why"]
+    assert "data not available" in (quick / "least_squares.html").read_text()
+    text = (quick / "results.csv").read_text().splitlines()
+    assert len(text) == 1 + len(result["rows"])
+    assert "**Quick look" in (quick / "reproduction.md").read_text()
+
+
+def test_the_terminal_shows_the_three_figures(quick, capsys):
+    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
+    assert cli.main(line) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"data +method +metric +paper +label-free +post hoc", out)
+    assert re.search(r"iris +UMC-RLS +ari +0.96 +0\.\d{3} +0\.\d{3} +(not )?reached", out)
+
+
+def test_a_study_of_all_papers_without_data_has_a_report_for_each(tmp_path):
+    study = run_study(parse_names([]), tmp_path, quick=True, online=False, minutes=0)
+    assert [report.name for report in study.reports] == list(PAPERS)
+    assert study.total().printed == 104
+    assert study.total().reached == {LABEL_FREE: 0, POST_HOC: 0}
