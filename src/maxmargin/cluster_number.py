@@ -28,7 +28,7 @@ from .engine.resampling import pair_agreement, subsamples
 from .engine.samples import count_distinct
 
 LARGEST = 15
-NEARLY = 0.9  # of the greatest stability
+NEARLY = 0.85  # of the greatest stability
 FOUND_AGAIN = 0.75  # Jaccard index from which on a cluster is stable (Hennig 2007)
 SOLID = 0.75  # stability below which an answer is not to be relied on
 DECIDED = 0.75  # share of redraws that must agree on the number
