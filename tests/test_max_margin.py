@@ -77,6 +77,12 @@ def test_links_lead_to_the_pairwise_method_and_known_labels_are_kept():
     model = MaxMarginClustering(2, random_state=0).fit(X, constraints=links)
     assert adjusted_rand_score(side, model.labels_) > 0.9
     assert any("60 links between rows were given" in s for s in model.report_)
+    again = MaxMarginClustering(2, random_state=0).fit(X)
+    assert hasattr(again, "confidence_")
+    again.fit(X, constraints=links)
+    assert not hasattr(again, "confidence_")
+    with pytest.raises(ValueError, match="without links between rows"):
+        again.confidence(X)
     known = np.where(np.arange(120) < 20, y, -1)
     model = MaxMarginClustering(random_state=0).fit(X, partial_labels=known)
     assert model.n_clusters_ == 4
