@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import make_blobs
 
 import maxmargin
 from maxmargin import AlternatingMarginClustering, PairwiseConstraints, cli
@@ -98,25 +99,26 @@ def test_fit_without_outputs_says_so_and_json_has_the_labels(folder, run, run_js
 
 
 def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run, run_json):
-    corners = np.repeat(20.0 * np.array([[0, 0], [0, 1], [1, 0]]), 30, axis=0)
-    np.save("three.npy", corners + np.random.default_rng(0).normal(size=(90, 2)))
-    code, out, err = run("fit three.npy --model m.skops")
+    four = make_blobs(80, 4, centers=4, center_box=(-20, 20), random_state=2)[0]
+    np.save("four.npy", four)
+    code, out, err = run("fit four.npy --model m.skops")
     assert (code, err) == (0, "")
-    assert "auto: 90 rows, 2 columns -> 3 clusters" in out
+    assert "auto: 80 rows, 4 columns -> 4 clusters" in out
     assert "cluster      rows   share  confidence  most certain row" in out
-    assert "3 clusters: parts of the data agree on them to 1.00" in out
+    assert "4 clusters: parts of the data agree on them to 1.00" in out
     assert "The clusters are stable." in out
     code, told = run_json("fit d.csv -k 2 --drop who")
     assert told["cluster_sizes"] == [25, 15] and min(told["confidence"]) > 0.9
     assert told["stability"] == 1.0 and len(told["report"]) >= 3
-    assert run("predict m.skops three.npy")[0] == 0
+    assert run("predict m.skops four.npy")[0] == 0
 
 
 def test_fit_warns_of_clusters_that_the_data_do_not_decide(folder, run_json):
     np.save("cloud.npy", np.random.default_rng(0).normal(size=(90, 3)))
     code, told = run_json("fit cloud.npy -k 5")
     assert code == 0 and "not stable" in told["warnings"][0]
-    code, told = run_json("fit cloud.npy")
+    np.save("small.npy", np.load("cloud.npy")[:24])
+    code, told = run_json("fit small.npy")
     assert code == 0 and told["warnings"][0].startswith("Uncertain")
 
 

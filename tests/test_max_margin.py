@@ -77,6 +77,12 @@ def test_links_lead_to_the_pairwise_method_and_known_labels_are_kept():
     model = MaxMarginClustering(2, random_state=0).fit(X, constraints=links)
     assert adjusted_rand_score(side, model.labels_) > 0.9
     assert any("60 links between rows were given" in s for s in model.report_)
+    again = MaxMarginClustering(2, random_state=0).fit(X)
+    assert hasattr(again, "confidence_")
+    again.fit(X, constraints=links)
+    assert not hasattr(again, "confidence_")
+    with pytest.raises(ValueError, match="without links between rows"):
+        again.confidence(X)
     known = np.where(np.arange(120) < 20, y, -1)
     model = MaxMarginClustering(random_state=0).fit(X, partial_labels=known)
     assert model.n_clusters_ == 4
@@ -95,12 +101,12 @@ def test_many_rows_are_fitted_in_part_and_the_report_says_so():
 
 
 def test_the_number_of_clusters_is_chosen_and_its_certainty_told():
-    X, y = make_blobs(90, centers=[[0, 0], [0, 20], [20, 0]], random_state=0)
+    X, y = make_blobs(80, 4, centers=4, center_box=(-20, 20), random_state=2)
     model = MaxMarginClustering(random_state=0).fit(X)
-    assert model.n_clusters_ == 3
+    assert model.n_clusters_ == 4
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert "3 clusters: parts of the data agree on them" in model.report_[1]
-    assert model.decision_function(X).shape == (90, 3)
+    assert "4 clusters: parts of the data agree on them" in model.report_[1]
+    assert model.decision_function(X).shape == (80, 4)
     cloud = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.warns(UserWarning, match="Uncertain"):
         MaxMarginClustering(random_state=0).fit(cloud)

@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, rbf
 from sklearn.neighbors import kneighbors_graph
 
 from maxmargin import LeastSquaresMarginClustering
+from maxmargin.engine.axes import whitening_axes
 from maxmargin.engine.features import FeatureMap
 from maxmargin.engine.labels import (
     KICKS,
@@ -23,7 +24,6 @@ from maxmargin.engine.labels import (
 from maxmargin.engine.mixture import graph_similarity, mixed_map, mixed_similarity
 from maxmargin.kernels.flips import stochastic_round
 from maxmargin.kernels.neighbors import nearest
-from maxmargin.least_squares import whitening_axes
 from maxmargin.metrics import adjusted_rand_score
 
 

@@ -56,6 +56,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
+from .engine.axes import principal_axes, whitening_axes
 from .engine.balance import row_losses, size_floor
 from .engine.blocks import RowBlocks
 from .engine.confidence import calibrate
@@ -98,7 +99,6 @@ WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
-SHRINKAGE = 0.05  # of the covariance within clusters towards a multiple of I
 
 
 class LeastSquaresMarginClustering(BaseMarginClustering):
@@ -691,12 +691,14 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def confidence(self, X) -> np.ndarray:
         """How sure the cluster of every row is: how often rows with such margins keep theirs.
 
-        Needs ``n_resamples`` > 0 at fit. Rows of the fit have theirs, more carefully, in
-        ``confidence_``.
+        Rows of the fit have theirs, more carefully, in ``confidence_``. Needs ``n_resamples`` > 0
+        at fit.
         """
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
-            raise ValueError("confidence needs a fit with n_resamples > 0, got n_resamples=0.")
+            raise ValueError(
+                "confidence needs a fit with n_resamples > 0 and without links between rows."
+            )
         return self._calibration.confidence(*decisions(self.decision_function(X))[::-1])
 
 
@@ -727,39 +729,3 @@ def _can_whiten(shape: tuple[int, int], model) -> bool:
     n, d = shape
     wide = d > WIDEST_WHITENED or ROWS_PER_COLUMN * d > n
     return not wide and not model._pairwise and model.n_clusters > 1
-
-
-def whitening_axes(X, labels, weights, shrinkage: float = SHRINKAGE) -> np.ndarray:
-    """Axes (d, d) in which the covariance within clusters, a little shrunk, is the identity.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, -1.0], [0.0, 1.0], [9.0, -1.0], [9.0, 1.0]])
-    >>> axes = whitening_axes(X, np.array([0, 0, 1, 1]), np.ones(4), shrinkage=0.5)
-    >>> np.abs(axes).max(axis=0).round(6)
-    array([1.154701, 2.      ])
-    """
-    share = weights / weights.sum()
-    X = np.asarray(X, np.float64)
-    centred = X.copy()
-    for cluster in np.unique(labels):
-        rows = labels == cluster
-        centred[rows] -= np.average(X[rows], axis=0, weights=weights[rows])
-    S = centred.T @ (centred * share[:, None])
-    spread = np.trace(S) / len(S)
-    if spread <= 0:
-        return np.eye(len(S))
-    S = (1.0 - shrinkage) * S + shrinkage * spread * np.eye(len(S))
-    lam, V = np.linalg.eigh(S)
-    return V[:, ::-1] / np.sqrt(lam[::-1])
-
-
-def principal_axes(X, offset, weights, count: int) -> np.ndarray:
-    """Leading principal axes (d, count) of weighted dense rows."""
-    if sparse.issparse(X):
-        raise ValueError(
-            "pca needs dense rows; use kernel='cosine' or TruncatedSVD on sparse ones."
-        )
-    centred = (np.asarray(X, np.float64) - offset) * np.sqrt(weights / weights.sum())[:, None]
-    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
-    return axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])

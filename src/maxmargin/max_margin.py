@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, earlier_fit_kept
 from ._compat import FitWatch, Interval, StrOptions, with_callbacks
@@ -247,6 +246,7 @@ class MaxMarginClustering(BaseMarginClustering):
         model._fit_validated(X, weights, known, among, warm, watch, place)
         self.n_clusters_ = k
         for name in ADOPTED:
+            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
         self.alternatives_ = _alternatives(getattr(model, "_rivals", []), self.labels_, k)
@@ -336,17 +336,7 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"with it to {other.agreement:.2f} (adjusted Rand index)."
             )
 
-    def confidence(self, X) -> np.ndarray:
-        """How sure the cluster of every row is: how often rows with such margins keep theirs.
-
-        Rows of the fit have theirs, more carefully, in ``confidence_``.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "_calibration"):
-            raise ValueError(
-                "confidence needs a fit with n_resamples > 0 and without links between rows."
-            )
-        return self._calibration.confidence(*decisions(self.decision_function(X))[::-1])
+    confidence = LeastSquaresMarginClustering.confidence
 
 
 def quick_clusterer(X) -> LeastSquaresMarginClustering:
