@@ -42,7 +42,9 @@ def modules_after(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("extra, runs", [("demo", "maxmargin demo"), ("test", "python -m pytest -n 2")])
+@pytest.mark.parametrize(
+    "extra, runs", [("demo", "maxmargin demo"), ("test", "python -m pytest -n 2")]
+)
 def test_readme_has_the_command_and_its_extra_is_real(extra, runs):
     assert README.count(SETUP.format(extra, runs)) == 1
     assert PYPROJECT["project"]["optional-dependencies"][extra]

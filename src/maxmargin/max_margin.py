@@ -41,7 +41,6 @@ from sklearn.metrics import adjusted_rand_score
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, earlier_fit_kept
 from ._compat import FitWatch, Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
-from .engine.decisions import decisions
 from .engine.features import KERNELS
 from .engine.labels import lead_losses
 from .engine.resampling import matched
