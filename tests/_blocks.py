@@ -12,6 +12,7 @@ from maxmargin import (
     AlternatingMarginClustering,
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
+    MaxMarginClustering,
     MultipleKernelMarginClustering,
     PairwiseConstraints,
     PairwiseMarginClustering,
@@ -33,6 +34,7 @@ ESTIMATORS = {
         2, loss="laplacian", kernel="linear", n_init=2, solver_tol=0.1, random_state=0
     ),
     "pairwise": PairwiseMarginClustering(3, kernel="linear", n_init=2, alpha=0.01, random_state=0),
+    "front-door": MaxMarginClustering(3, max_exact=400, n_resamples=2, random_state=0),
     "least-squares": LeastSquaresMarginClustering(3, max_exact=400, n_init=2, random_state=0),
 }
 
