@@ -242,6 +242,7 @@ class MaxMarginClustering(BaseMarginClustering):
             report.append(sentence)
         model = self._least_squares(k, kind) if links is None else self._with_links(k, kind)
         among = None if links is None else model._checked_links(links, X.shape[0], known)
+        model.n_features_in_ = self.n_features_in_
         model._fit_validated(X, weights, known, among, warm, watch, place)
         self.n_clusters_ = k
         for name in ADOPTED:
@@ -322,13 +323,16 @@ class MaxMarginClustering(BaseMarginClustering):
             yield from self._certainty()
 
     def _certainty(self) -> Iterator[str]:
-        sure = float(np.mean(self.confidence_ > SURE))
         told = "stable" if self.stability_ >= STABLE else "not stable: take them with care"
-        yield (
+        parts = (
             f"The clusters are {told}. Two random parts of the rows agree on them "
-            f"to {self.stability_:.2f} (adjusted Rand index); {sure:.0%} of the rows have a "
-            f"confidence above {SURE}."
+            f"to {self.stability_:.2f} (adjusted Rand index)"
         )
+        if hasattr(self, "confidence_"):
+            sure = float(np.mean(self.confidence_ > SURE))
+            yield f"{parts}; {sure:.0%} of the rows have a confidence above {SURE}."
+        else:  # the rows are on a cluster, and so would be their confidence
+            yield f"{parts}."
         for other in self.alternatives_:
             yield (
                 f"The runner-up has an objective {other.shortfall:.1%} below the best and agrees "
