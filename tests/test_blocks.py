@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 
 from maxmargin import (
     BisectingMarginClustering,
     CuttingPlaneMarginClustering,
+    MaxMarginClustering,
     cli,
     open_rows,
 )
 from maxmargin.commands.blocks import Progress
 from maxmargin.engine.blocks import RowBlocks
+from maxmargin.engine.features import mapped_rows
 from maxmargin.engine.rows import Rows, scores, weighted_gram, weighted_sum
 
 from ._blocks import (
@@ -402,3 +405,127 @@ def test_the_bar_says_pass_share_and_rest(monkeypatch):
     assert told[2] == "pass 1 of about 16:  75% read, about 30 s left"
     assert told[33] == "pass 9 of about 16:  50% read, about 15 s left"
     assert told[-1].startswith("pass 17 of about 18:   0% read")  # longer than thought
+
+
+# -- what a careful reader found ---------------------------------------------------------
+
+
+def reordered(rows, folder):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = folder / "reordered.parquet"
+    pq.write_table(pa.table({f"x{j}": rows[:, j] for j in reversed(range(rows.shape[1]))}), path)
+    return path
+
+
+def test_columns_in_another_order_are_noticed(rows, tmp_path):
+    model = fit(ESTIMATORS["cutting-plane"], open_rows(written(rows, tmp_path, "parquet")))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(open_rows(reordered(rows, tmp_path)))
+
+
+def test_weights_that_leave_few_rows(rows):
+    weights = np.zeros(len(rows))
+    weights[:5000] = 1.0
+    estimator = CuttingPlaneMarginClustering(3, random_state=0)
+    expected = clone(estimator).fit(rows, sample_weight=weights)
+    for X in (blocks_of(rows, 9000), da.from_array(rows, chunks=(9000, 6))):
+        assert_same(expected, clone(estimator).fit(X, sample_weight=weights), exact=True)
+
+
+def test_empty_chunks(rows, fitted):
+    X = da.concatenate([da.from_array(rows[:9000]), da.zeros((0, 6)), da.from_array(rows[9000:])])
+    found = fit(ESTIMATORS["cutting-plane"], X)
+    assert_same(fitted("cutting-plane"), found, exact=True)
+    np.testing.assert_array_equal(found.predict(X).compute(), fitted("cutting-plane").labels_)
+    assert found.decision_function(X).compute().shape == (40_000, 4)
+
+
+@pytest.mark.parametrize("name", ["cutting-plane", "squared", "least-squares", "front-door"])
+def test_score_of_a_dask_array(name, rows, fitted):
+    model = fitted(name)
+    expected = model.score(rows)
+    assert model.score(da.from_array(rows, chunks=(9000, 6))) == pytest.approx(expected, rel=1e-9)
+    assert model.score(blocks_of(rows, 9000)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_few_rows_of_dask_give_dask(rows):
+    X = da.from_array(rows[:500], chunks=(200, 6))
+    labels = CuttingPlaneMarginClustering(3, random_state=0).fit_predict(X)
+    assert isinstance(labels, da.Array) and labels.chunks == ((200, 200, 100),)
+
+
+def test_the_number_of_clusters_is_chosen_on_a_sample():
+    X = make_blobs(12_000, n_features=3, centers=3, cluster_std=0.3, random_state=0)[0]
+    model = MaxMarginClustering(max_exact=300, n_resamples=0, random_state=0)
+    assert model.fit(blocks_of(X, 5000)).n_clusters_ == 3
+
+
+def test_empty_row_groups(rows, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "gaps.parquet"
+    table = pa.table({f"x{j}": rows[:, j] for j in range(6)})
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for part in (table[:9000], table[:0], table[9000:]):
+            writer.write_table(part)
+    np.testing.assert_array_equal(open_rows(path)[8990:9010], rows[8990:9010])
+
+
+def test_columns_that_are_no_numbers(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "kind": pd.Categorical(["x", "y"])})
+    frame.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="column 'kind' holds dictionary"):
+        open_rows(tmp_path / "a.parquet")
+    dd = pytest.importorskip("dask.dataframe")
+    mixed = pd.DataFrame({"a": np.arange(12.0), "b": np.arange(12) > 5, "c": np.arange(12)})
+    found = CuttingPlaneMarginClustering(2).fit(dd.from_pandas(mixed, npartitions=2))
+    assert found.cluster_sizes_.sum() == 12
+
+
+def test_a_damaged_parquet_file(rows, tmp_path):
+    path = written(rows, tmp_path, "parquet")
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(ValueError, match=r"rows\.parquet is truncated or damaged"):
+        open_rows(path)
+
+
+def test_a_zarr_array_that_changes_is_noticed(rows, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    X = open_rows(written(rows, tmp_path, "zarr"))
+    X[:10]
+    array = {"store": tmp_path / "rows.zarr", "chunks": (7000, 6), "overwrite": True}
+    zarr.create_array(data=rows[:20_000], **array)
+    with pytest.raises(ValueError, match="changed while it was being read"):
+        X[39_000:]
+
+
+def test_rows_in_blocks_are_indexed_like_arrays(rows):
+    X = blocks_of(rows, 7000)
+    for where in (5, -1, [-1, 3], np.array([39_999, 0]), slice(None, None, 9000)):
+        np.testing.assert_array_equal(X[where], rows[where])
+    np.testing.assert_array_equal(X[:, 1:3][:7010], rows[:7010, 1:3])
+    with pytest.raises(IndexError, match="row 40000 of X, which has 40000 rows"):
+        X[[40_000]]
+    with pytest.raises(TypeError, match="read block by block"):
+        np.asarray(X)
+
+
+def test_too_few_distinct_rows():
+    X = blocks_of(np.ones((20_000, 2)), 9000)
+    with pytest.raises(ValueError, match="only 1 distinct row, fewer than n_clusters=2"):
+        CuttingPlaneMarginClustering(2).fit(X)
+
+
+def test_a_folder_changed_in_between(rows, tmp_path, monkeypatch):
+    written(rows, tmp_path, "npy")
+    monkeypatch.chdir(tmp_path)
+    X = open_rows("rows.npy")
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(X[:5], rows[:5])
+
+
+def test_kernel_features_keep_to_the_memory_limit(rows, fitted, tmp_path):
+    X = open_rows(written(rows, tmp_path, "npy"))
+    X.room = 0
+    assert_same(fitted("cutting-plane-rbf"), fit(ESTIMATORS["cutting-plane-rbf"], X), exact=True)
+    assert mapped_rows(fitted("cutting-plane-rbf").feature_map_, X).features is not None

@@ -48,7 +48,7 @@ from ._elsewhere import (
     validated_blocks,
 )
 from .engine.blocks import RowBlocks, SchedulerLost, available_memory
-from .engine.cluster import DaskBlocks, as_dask_array, is_dask, lazily
+from .engine.cluster import DaskBlocks, as_dask_array, is_dask, lazily, like_dask
 from .engine.decisions import cluster_scores, counted, decide_block, exemplars, falling_sizes
 from .engine.descent import CONVERGED, MAX_ITER
 from .engine.device import (
@@ -71,7 +71,14 @@ from .engine.features import (
 )
 from .engine.links import Links
 from .engine.rows import BLOCK, Rows, run, scores
-from .engine.samples import MERGE_ROWS, Sample, count_distinct, linked_sample, make_sample
+from .engine.samples import (
+    MERGE_ROWS,
+    Sample,
+    count_distinct,
+    count_distinct_blocks,
+    linked_sample,
+    make_sample,
+)
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -196,6 +203,8 @@ class BaseMarginClustering(
             self._fit_validated(X, weights, known, links, warm, watch, place_of(given))
         if is_tensor(given) and not is_tensor(self.labels_):
             self.labels_ = like(self.labels_, given)
+        if is_dask(given) and not is_dask(self.labels_):
+            self.labels_ = like_dask(self.labels_, given)
 
     def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
         rng = self._generator()
@@ -266,8 +275,9 @@ class BaseMarginClustering(
         if is_tensor(X):
             X = device_rows(X)
         if is_dask(X):
-            names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-            X = DaskBlocks(as_dask_array(X, lengths=True), column_names=names)
+            names = tuple(getattr(X, "columns", ()))
+            plain = len(names) == 0 or not all(isinstance(name, str) for name in names)
+            X = DaskBlocks(as_dask_array(X, lengths=True), column_names=None if plain else names)
         if isinstance(X, RowBlocks):
             return validated_blocks(self, X, reset)
         X = validate_data(
@@ -329,15 +339,20 @@ class BaseMarginClustering(
         if isinstance(X, RowBlocks):
             if not X.is_remote:
                 self._check_memory(X.shape, in_blocks=True)
+                self._check_distinct(count_distinct_blocks(X, k) if k > 1 else k)
             return
         rows = X if weights is None else X[np.flatnonzero(weights)]
         distinct = count_distinct(rows, k) if k > 1 else k
+        self._check_distinct(distinct)
+        self._check_memory(X.shape)
+
+    def _check_distinct(self, distinct: int) -> None:
+        k = self.n_clusters
         if distinct < k:
             raise ValueError(
                 f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
                 f"n_clusters={k}."
             )
-        self._check_memory(X.shape)
 
     def _check_memory(self, shape: tuple[int, int], in_blocks: bool = False) -> None:
         needed, available = self.estimate_memory(*shape, in_blocks=in_blocks), available_memory()
@@ -378,12 +393,10 @@ class BaseMarginClustering(
         """Set the fitted attributes of a model on one feature map."""
         self._publish_model(model, fmap)
         if isinstance(X, RowBlocks) and X.is_remote:
-            self._publish_apart(model, X, sample, n_jobs)
+            self._publish_apart(model, X, weights, known, sample, n_jobs)
             return
         labels, lead = self._training_decisions(X, rows, sample, n_jobs)
         self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
-        if isinstance(X, DaskBlocks):
-            self.labels_: Any = X.like(self.labels_)
 
     def _publish_model(self, model: Model, fmap) -> None:
         """Set what the predict path needs."""
@@ -408,9 +421,9 @@ class BaseMarginClustering(
             "far, which is kept in this estimator.",
         )
 
-    def _publish_apart(self, model: Model, X: RowBlocks, sample: Sample, n_jobs: int) -> None:
+    def _publish_apart(self, model, X, weights, known, sample, n_jobs) -> None:
         """Set the fitted attributes where the rows are elsewhere."""
-        publish_apart(self, model, X, sample, n_jobs)
+        publish_apart(self, model, X, weights, known, sample, n_jobs)
 
     def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
         """What the predict path gives for the rows of the fit: labels, and their leads.
@@ -449,15 +462,18 @@ class BaseMarginClustering(
             self.labels_[known >= 0] = known[known >= 0]
             lead = np.where((known >= 0) & (known != labels), -lead, lead)
         self.cluster_sizes_ = counted(self.labels_, weights, self.n_clusters)
+        self._warn_about_empty_clusters()
+        self.exemplar_indices_ = exemplars(lead, self.labels_, self.n_clusters)
+        self._publish_run(model)
+
+    def _warn_about_empty_clusters(self) -> None:
         if (self.cluster_sizes_ == 0).any():
             warnings.warn(
                 f"{int((self.cluster_sizes_ == 0).sum())} of {self.n_clusters} clusters have no "
                 "rows; raise balance to ask for a least size.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        self.exemplar_indices_ = exemplars(lead, self.labels_, self.n_clusters)
-        self._publish_run(model)
 
     def _publish_run(self, model: Model) -> None:
         """Set what is known of the way to the model."""
@@ -536,7 +552,10 @@ class BaseMarginClustering(
 
     def score(self, X, y=None) -> float:
         """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
-        return -float(self._decision_losses(to_host(self.decision_function(X))).mean())
+        decision = to_host(self.decision_function(X))
+        if is_dask(decision):
+            return -float(lazily(self._decision_losses, decision, dtype=np.float64).mean())
+        return -float(self._decision_losses(decision).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""

@@ -16,7 +16,7 @@ from .engine.cluster import as_dask_array
 from .engine.decisions import decide_block
 from .engine.device import DeviceBlocks, device_rows, like, returned
 from .engine.features import check_magnitude
-from .engine.rows import BLOCK, all_equal, run
+from .engine.rows import BLOCK, run
 from .engine.samples import MERGE_ROWS
 
 
@@ -38,11 +38,19 @@ def validated_blocks(estimator, X: RowBlocks, reset: bool, here: bool = True):
         estimator.__dict__.pop("feature_names_in_", None)
         if X.column_names is not None:
             estimator.feature_names_in_ = np.asarray(X.column_names, object)
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
+    else:
+        _check_width(estimator, X)
+        names = getattr(estimator, "feature_names_in_", None)
+        if (
+            names is not None
+            and X.column_names is not None
+            and (list(names) != list(X.column_names))
+        ):
+            raise ValueError(
+                "The feature names should match those that were passed during fit, in the same "
+                f"order. Expected {', '.join(map(str, names[:8]))}; got "
+                f"{', '.join(X.column_names[:8])}."
+            )
     if X.is_remote:
         X.check()
     if here and X.shape[0] <= MERGE_ROWS:
@@ -51,7 +59,7 @@ def validated_blocks(estimator, X: RowBlocks, reset: bool, here: bool = True):
     return X
 
 
-def publish_apart(estimator, model, X, sample, n_jobs) -> None:
+def publish_apart(estimator, model, X, weights, known, sample, n_jobs) -> None:
     """Set the fitted attributes where the rows are elsewhere: so are their labels."""
     k, start = estimator.n_clusters, 0
     sizes, first = np.zeros(k), np.full(k, X.shape[0])
@@ -67,20 +75,18 @@ def publish_apart(estimator, model, X, sample, n_jobs) -> None:
         exemplars[better], best[better] = start + certain[better], leads[better]
         first = np.where((earliest < n) & (first == X.shape[0]), start + earliest, first)
         start += n
-    known = (sample.known[:1] if all_equal(sample.known) else sample.known) >= 0
-    order = np.arange(k) if known.any() else np.lexsort((first, -sizes))
+    order = np.arange(k) if known is not None else np.lexsort((first, -sizes))
     estimator._renumber(order)
-    estimator.cluster_sizes_ = sizes[order] if not sample.whole else sizes[order].astype(np.int64)
+    estimator.cluster_sizes_ = sizes[order] if weights is not None else sizes[order].astype(int)
     estimator.exemplar_indices_ = exemplars[order]
     if not sample.is_whole:
         held = estimator.exemplar_indices_ >= 0
         estimator.exemplar_indices_[held] = sample.source[estimator.exemplar_indices_[held]]
+    estimator._warn_about_empty_clusters()
     estimator._publish_run(model)
     labels = estimator.predict(X.array)
-    if known.any():
-        given = np.full(X.shape[0], -1)
-        given[sample.source] = sample.known
-        given = X.like(given)
+    if known is not None:
+        given = X.like(known.astype(np.int32))
         labels = labels * (given < 0) + given * (given >= 0)
     estimator.labels_ = labels
 
@@ -115,9 +121,13 @@ def lazy_rows(estimator, X):
     if hasattr(X, "columns"):
         _check_feature_names(estimator, X._meta, reset=False)
     X = as_dask_array(X)
+    _check_width(estimator, X)
+    return X
+
+
+def _check_width(estimator, X) -> None:
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
-    return X

@@ -147,7 +147,7 @@ def open_rows(
         A parquet file (a block is a row group), a npy file or a zarr array.
     drop : sequence of str, default=()
         Columns to leave out.
-    format : {"parquet", "npy"}, default=None
+    format : {"parquet", "npy", "zarr"}, default=None
         How to read the file; None goes by its name.
 
     Returns
@@ -170,7 +170,8 @@ def open_rows(
     """
     from .formats.blocks import open_blocks
 
-    return open_blocks(Path(path), Wish(drop=tuple(drop)), format)
+    dropped = (drop,) if isinstance(drop, str) else tuple(drop)
+    return open_blocks(Path(path), Wish(drop=dropped), format)
 
 
 def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:

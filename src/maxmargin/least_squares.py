@@ -648,10 +648,10 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
                 stacklevel=2,
             )
 
-    def _publish_apart(self, model, X, sample, n_jobs) -> None:
+    def _publish_apart(self, model, X, weights, known, sample, n_jobs) -> None:
         for name in ("_fitted_scores", "_fitted_rows", "_margins", "_found"):
             self.__dict__.pop(name, None)
-        super()._publish_apart(model, X, sample, n_jobs)
+        super()._publish_apart(model, X, weights, known, sample, n_jobs)
 
     def _training_decisions(self, X, rows, sample, n_jobs):
         """Decisions from the caches, and from the predict path where they leave a doubt."""

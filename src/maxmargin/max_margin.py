@@ -41,6 +41,7 @@ from sklearn.metrics import adjusted_rand_score
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, earlier_fit_kept
 from ._compat import FitWatch, Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
+from .engine.blocks import RowBlocks
 from .engine.features import KERNELS
 from .engine.labels import lead_losses
 from .engine.resampling import matched
@@ -52,6 +53,7 @@ TEXT_RIDGE = 10.0
 LOOKED_AT = 4000
 QUICK = {"n_init": 4, "n_kicks": 12, "n_resamples": 0}  # where many fits are compared
 ALIKE = 0.95  # adjusted Rand index of answers that count as the same
+CHOICE_ROWS = 5000  # brought into memory to choose the number of clusters by
 SURE, STABLE = 0.9, 0.75
 TEXT_WIDTH = 50  # rows with fewer columns are not taken for word counts, however many are zero
 ADOPTED = (
@@ -285,6 +287,9 @@ class MaxMarginClustering(BaseMarginClustering):
             return k, f"The known labels name {k} clusters."
         from .cluster_number import choose_n_clusters
 
+        if isinstance(X, RowBlocks):
+            few = self._generator().choice(X.shape[0], CHOICE_ROWS, replace=False)
+            X = X[np.sort(few)]
         quick = self._least_squares(2, kind).set_params(time_budget=None, **QUICK)
         choice = choose_n_clusters(X, quick, random_state=self.random_state)
         if choice.uncertain:

@@ -64,6 +64,7 @@ def open_data(args: argparse.Namespace, estimator: Any) -> Any:
     rows = open_rows(args.data, drop=reading(args)["drop"], format=args.format)
     if args.memory is not None and args.dask is None:
         least = least_memory(rows, estimator)
+        rows.room = max(0, args.memory - least)
         if args.memory < least:
             raise DataError(
                 f"--memory {args.memory / 2**20:,.0f} MiB is too little for {args.data} with "
@@ -159,15 +160,19 @@ class Progress:
 
 def fit_blocks(args: argparse.Namespace, estimator: Any) -> Any:
     """Fit on DATA block by block, here or on a cluster; return the rows."""
+    import numpy as np
+
     rows = open_data(args, estimator)
     with cluster_of(args.dask) as client:
         if client is not None:
             estimator.fit(rows.to_dask())
-            estimator.labels_ = estimator.labels_.compute()
+            estimator.labels_ = np.asarray(estimator.labels_)
+            if rows.column_names is not None:
+                estimator.feature_names_in_ = np.asarray(rows.column_names, object)
             return rows
         progress = None
         if sys.stderr.isatty():
-            progress = rows.read = Progress(rows, args.n_clusters)
+            progress = rows.read = Progress(rows, args.n_clusters or 2)
         try:
             estimator.fit(rows)
         finally:

@@ -55,6 +55,7 @@ class RowBlocks:
 
     is_remote = False
     ndim = 2
+    room: float | None = None  # bytes for what may be kept of these rows; None: see the machine
 
     def __init__(
         self,
@@ -131,7 +132,12 @@ class RowBlocks:
     def _start(self, i: int) -> int:
         return int(self.ends[i] - self.sizes[i])
 
+    def __array__(self, *_args, **_kwargs):
+        raise TypeError(f"{self.name} is read block by block; X[:] brings all rows into memory.")
+
     def __getitem__(self, rows):
+        if isinstance(rows, int | np.integer):
+            return self._chosen(np.array([rows]))[0]
         if isinstance(rows, tuple):
             if len(rows) == 2 and not _is_all(rows[1]):
                 return self.columns(rows[1])[rows[0]]
@@ -153,8 +159,7 @@ class RowBlocks:
         return self._joined(parts)
 
     def _chosen(self, indices: np.ndarray):
-        if indices.dtype == bool:
-            indices = np.flatnonzero(indices)
+        indices = self._places(indices)
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
         block = np.searchsorted(self.ends, rising, side="right")
@@ -171,6 +176,15 @@ class RowBlocks:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return found[back]
+
+    def _places(self, indices: np.ndarray) -> np.ndarray:
+        """Row numbers from 0; those that count from the end are turned."""
+        if indices.dtype == bool:
+            return np.flatnonzero(indices)
+        n = self.shape[0]
+        if indices.size and (indices.min() < -n or indices.max() >= n):
+            raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
+        return np.where(indices < 0, indices + n, indices)
 
     def _joined(self, parts: list):
         if len(parts) == 1:
@@ -197,9 +211,11 @@ class RowBlocks:
 
     def columns(self, chosen) -> RowBlocks:
         """The same rows with some of the columns."""
-        numbers = np.arange(self.shape[1])[chosen]
+        numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
         view = self._like(_Columns(self.read, numbers), self.sizes)
         view.shape = (self.shape[0], len(numbers))
+        if self.column_names is not None:
+            view.column_names = tuple(self.column_names[j] for j in numbers)
         return view
 
     def to_dask(self):
@@ -210,7 +226,13 @@ class RowBlocks:
 
     def _like(self, read: Callable, sizes) -> RowBlocks:
         return RowBlocks(
-            read, sizes, self.shape[1], self.dtype, is_sparse=self.is_sparse, name=self.name
+            read,
+            sizes,
+            self.shape[1],
+            self.dtype,
+            is_sparse=self.is_sparse,
+            name=self.name,
+            column_names=self.column_names,
         )
 
 

@@ -25,7 +25,8 @@ from .rows import Rows, all_equal, blocks_of, part_of_column, tiles_of
 
 def is_dask(X) -> bool:
     """Whether X is a dask array or dataframe; dask is not imported for the question."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+    named = type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+    return named and hasattr(X, "ndim")
 
 
 def as_dask_array(X, lengths: bool = False):
@@ -37,18 +38,20 @@ def as_dask_array(X, lengths: bool = False):
     lengths : bool
         Whether chunk sizes must be known; they are computed where they are not.
     """
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead. Reshape your data: X.reshape(-1, 1) "
+            "for one column."
+        )
     if hasattr(X, "to_dask_array"):
         text = [name for name, kind in X.dtypes.items() if kind.kind not in "biuf"]
         if text:
             raise ValueError(
                 f"X has columns that are not numbers: {', '.join(map(str, text))}. Leave them out."
             )
+        single = all(kind == np.float32 for kind in X.dtypes)
+        X = X.astype(np.float32 if single else np.float64)
         X = X.to_dask_array(lengths=True if lengths else None)
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead. Reshape your data: X.reshape(-1, 1) "
-            "for one column."
-        )
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X holds {X.dtype} values; numbers were expected.")
     if len(X.chunks[1]) > 1:
@@ -75,6 +78,8 @@ def dask_array(rows: RowBlocks):
     import dask
     import dask.array as da
 
+    if len(rows) == 0:
+        raise ValueError(f"{rows.name} has no rows.")
     meta = np.empty((0, rows.shape[1]), rows.dtype)
     read = dask.delayed(_read)
     reader = dask.delayed(rows.read, traverse=False)
@@ -89,19 +94,38 @@ def _read(reader, i: int, dtype):
     return reader(i).astype(dtype, copy=False)
 
 
-def lazily(method: Callable, X, width: int | None = None):
-    """A method on every chunk of a dask array, when it is asked for."""
+def lazily(method: Callable, X, width: int | None = None, dtype=np.int32):
+    """A method on every chunk of a dask array, when it is asked for.
+
+    It gives a number for each row, of this dtype, or ``width`` float64 numbers.
+    """
     if width is None:
-        labels = np.empty(0, np.int32)
-        return X.map_blocks(method, dtype=labels.dtype, drop_axis=1, meta=labels)
-    found = np.empty((0, 0))
-    return X.map_blocks(method, dtype=found.dtype, chunks=(X.chunks[0], (width,)), meta=found)
+        found = np.empty(0, dtype)
+        return X.map_blocks(_unless_empty, method, found, dtype=dtype, drop_axis=1, meta=found)
+    scores, chunks = np.empty((0, width)), (X.chunks[0], (width,))
+    return X.map_blocks(
+        _unless_empty, method, scores, dtype=scores.dtype, chunks=chunks, meta=scores
+    )
+
+
+def _unless_empty(chunk, method, nothing):
+    return method(chunk) if chunk.shape[0] else nothing
+
+
+def like_dask(column: np.ndarray, X):
+    """A column of this process as a dask array, in chunks like those of X where they are known."""
+    import dask.array as da
+
+    chunks = getattr(X, "chunks", ((np.nan,),))[0]
+    return da.from_array(column, chunks="auto" if np.isnan(chunks).any() else (chunks,))
 
 
 class DaskBlocks(RowBlocks):
     """The chunks of a dask array, which are blocks of rows."""
 
     def __init__(self, X, name: str = "X", column_names: tuple[str, ...] | None = None):
+        if 0 in X.chunks[0] and X.shape[0] > 0:
+            X = X.rechunk({0: tuple(size for size in X.chunks[0] if size)})
         self.array = X
         self.client = current_client()
         is_sparse = self._first_is_sparse()
@@ -143,9 +167,9 @@ class DaskBlocks(RowBlocks):
     def _chosen(self, indices: np.ndarray):
         if not self.is_remote:
             return super()._chosen(indices)
-        if indices.dtype == bool:
-            indices = np.flatnonzero(indices)
         import dask
+
+        indices = self._places(indices)
 
         order = np.argsort(indices, kind="stable")
         rising = indices[order]

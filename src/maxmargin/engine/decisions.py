@@ -56,6 +56,7 @@ def decide_block(block: Rows, parts, coef, levels, paths):
     if not parts:
         return (labels, lead), None
     weights, known = parts
+    lead = np.where((known >= 0) & (known != labels), -lead, lead)
     labels = np.where(known >= 0, known, labels)
     member = labels == np.arange(k)[:, None]
     held = np.where(member, lead, -np.inf)

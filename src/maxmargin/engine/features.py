@@ -141,7 +141,8 @@ def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
     if isinstance(X, RowBlocks):
         if X.is_remote:
             return Rows(X.mapped(features), n_jobs=n_jobs)  # type: ignore[attr-defined]
-        if X.shape[0] * features.rank * features.dtype.itemsize > available_memory() / 3:
+        room = available_memory() / 3 if X.room is None else X.room
+        if X.shape[0] * features.rank * features.dtype.itemsize > room:
             return Rows(X, n_jobs=n_jobs, features=features)
     Z = np.empty((X.shape[0], features.rank), features.dtype)
 

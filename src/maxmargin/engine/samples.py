@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels.fingerprint import fingerprint_csr, fingerprint_dense
+from .blocks import RowBlocks
 from .links import Links
 from .rows import part_of, repeated
 
@@ -101,6 +102,8 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
         source = np.flatnonzero(weights)
         X, weights, known = part_of(X, source), weights[source], known[source]
     few = merge and X.shape[0] <= MERGE_ROWS
+    if few and isinstance(X, RowBlocks):
+        X = X[:]
     if not few and len(source) == n:
         return Sample(X, weights, known, whole, source, source)
     inverse = np.full(n, -1)
@@ -142,3 +145,14 @@ def count_distinct(X, at_least: int) -> int:
         if distinct >= at_least:
             break
     return distinct
+
+
+def count_distinct_blocks(X: RowBlocks, at_least: int) -> int:
+    """:func:`count_distinct` for rows in blocks, read no further than needed."""
+    marks = np.empty((0, 2), np.uint64)
+    for start in range(0, X.shape[0], MERGE_ROWS):
+        more = row_fingerprints(X[start : start + MERGE_ROWS])
+        marks = np.unique(np.concatenate([marks, more]), axis=0)
+        if len(marks) >= at_least:
+            break
+    return len(marks)

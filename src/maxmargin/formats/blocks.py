@@ -16,7 +16,7 @@ from ..engine.blocks import RowBlocks
 from ..engine.rows import BLOCK
 from ..files import DataError
 from .arrays import _check_array, _objects_or
-from .opening import format_of
+from .opening import damaged, format_of
 from .sheet import Wish, number_columns, refuse_names
 
 NPY_BYTES = 16 * 2**20  # of a block of a npy file, rounded to blocks of the engine
@@ -25,7 +25,11 @@ TRANSPOSED = 4096  # rows of parquet columns that are brought together at a time
 
 def open_blocks(path: Path, wish: Wish, format: str | None = None) -> RowBlocks:
     """Open a file as rows in blocks."""
-    format = "zarr" if path.is_dir() and format is None else format_of(path, format)
+    path = path.resolve()  # workers, and this process later, may be in another folder
+    if path.is_dir() and format in (None, "zarr"):
+        format = "zarr"
+    else:
+        format = format_of(path, format)
     if format == "npy":
         return _open_npy(path, wish)
     if format == "parquet":
@@ -47,7 +51,12 @@ class _Reader:
 
     def check(self) -> None:
         """Refuse a file that is not the one that was opened."""
-        if not self.path.exists() or _state(self.path) != self.state:
+        if not self.path.exists():
+            raise DataError(
+                f"{self.path} is not there any more, or not on this machine",
+                "Workers of a cluster need the file under the same name",
+            )
+        if _state(self.path) != self.state:
             raise DataError(
                 f"{self.path} changed while it was being read",
                 "Start again when nothing writes to it any more",
@@ -112,20 +121,17 @@ def _open_npy(path: Path, wish: Wish) -> RowBlocks:
 class ParquetReader(_Reader):
     """Reads row groups of a parquet file."""
 
-    def __init__(self, path: Path, columns: Sequence[str], dtype: np.dtype):
+    def __init__(self, path: Path, columns: Sequence[str], dtype: np.dtype, groups: Sequence[int]):
         super().__init__(path)
-        self.columns, self.dtype = list(columns), dtype
-        self._file: Any = None
-
-    def __getstate__(self):
-        return {**self.__dict__, "_file": None}
+        self.columns, self.dtype, self.groups = list(columns), dtype, list(groups)
 
     def __call__(self, i: int) -> np.ndarray:
         """Rows of row group ``i``."""
         self.check()
         # A reader of its own for every call: threads read different row groups at a time.
         with _parquet_file(self.path) as file:
-            table = file.read_row_group(i, columns=self.columns, use_threads=False)
+            group = self.groups[i]
+            table = file.read_row_group(group, columns=self.columns, use_threads=False)
         columns = [table.column(name).to_numpy() for name in self.columns]
         out = np.empty((table.num_rows, len(columns)), self.dtype)
         for start in range(0, len(out), TRANSPOSED):
@@ -141,7 +147,10 @@ def _parquet_file(path: Path):
         raise DataError(
             "reading parquet needs pyarrow", 'Install it: pip install "maxmargin[io]"'
         ) from error
-    return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+    try:
+        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        raise damaged(path, error) from error
 
 
 def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
@@ -150,8 +159,8 @@ def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
         sizes = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     columns = number_columns([name for name in schema.names if name not in index], wish)
-    kinds = {name: schema.field(name).type.to_pandas_dtype() for name in columns}
-    text = [name for name in columns if np.dtype(kinds[name]).kind not in "biuf"]
+    kinds = {name: _number_type(schema.field(name).type) for name in columns}
+    text = [name for name in columns if kinds[name] is None]
     if text:
         more = f" and {len(text) - 1} more" if len(text) > 1 else ""
         raise DataError(
@@ -162,15 +171,24 @@ def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
     if not columns:
         raise DataError(f"{path} has no columns of numbers", "Name the right file")
     dtype = _float_for([np.dtype(kinds[name]) for name in columns])
-    kept = [size for size in sizes if size]  # empty row groups come last, if at all
+    groups = [i for i, size in enumerate(sizes) if size]
     return RowBlocks(
-        ParquetReader(path, columns, dtype),
-        kept,
+        ParquetReader(path, columns, dtype, groups),
+        [sizes[i] for i in groups],
         len(columns),
         dtype,
         name=str(path),
         column_names=tuple(columns),
     )
+
+
+def _number_type(kind: Any) -> np.dtype | None:
+    """The type of a column of numbers as NumPy has it; None for any other column."""
+    try:
+        found = np.dtype(kind.to_pandas_dtype())
+    except (NotImplementedError, TypeError):  # dictionaries, structs
+        return None
+    return found if found.kind in "biuf" else None
 
 
 # -- zarr --------------------------------------------------------------------------------
@@ -181,9 +199,17 @@ class ZarrReader:
 
     def __init__(self, path: Path, step: int):
         self.path, self.step = path, step
+        described = [path / name for name in ("zarr.json", ".zarray") if (path / name).exists()]
+        self.about = described[0] if described else None
+        self.state = None if self.about is None else _state(self.about)
 
     def __call__(self, i: int) -> np.ndarray:
         """Rows of block ``i``."""
+        if self.about is not None and _state(self.about) != self.state:
+            raise DataError(
+                f"{self.path} changed while it was being read",
+                "Start again when nothing writes to it any more",
+            )
         return np.asarray(_zarr_array(self.path)[i * self.step : (i + 1) * self.step])
 
 
