@@ -153,9 +153,6 @@ class DaskBlocks(RowBlocks):
         first = dask.delayed(sparse.issparse)(self.array.blocks[0].to_delayed().ravel()[0])
         return bool(_computed([first], self.client)[0])
 
-    def _like(self, read: Callable, sizes) -> RowBlocks:
-        raise NotImplementedError  # parts and columns are dask arrays of their own
-
     def part(self, indices: np.ndarray) -> RowBlocks:
         """Some of the rows (rising indices), where they are."""
         return DaskBlocks(self.array[indices], self.name)
