@@ -41,7 +41,7 @@ def workers(request):
             dashboard_address=None,
             silence_logs=50,
         ) as local,
-        distributed.Client(local) as client,
+        distributed.Client(local, set_as_default=False) as client,
     ):
         yield client
 
@@ -52,7 +52,8 @@ def test_worker_processes_give_the_result_of_memory(name, rows, fitted, workers)
         pytest.skip("hundreds of passes: once is enough")
     size = BLOCK if name != "cutting-plane-rbf" else 9000
     X = da.from_array(rows, chunks=(size, 6))
-    found = fit(ESTIMATORS[name], X)
+    with workers.as_current():
+        found = fit(ESTIMATORS[name], X)
     # Bit for bit where the blocks are the same: not for the leaves of a tree, and not for mapped
     # rows, which are centred in the products here.
     exact = name in ("cutting-plane", "laplacian", "pairwise", "least-squares")
@@ -83,7 +84,8 @@ def test_labels_and_codes_stay_on_the_workers(rows, workers, monkeypatch):
 
     monkeypatch.setattr(cluster.DaskBlocks, "run", watched)
     estimator = CuttingPlaneMarginClustering(2, random_state=0)
-    estimator.fit(da.from_array(rows, chunks=(9000, 6)))
+    with workers.as_current():
+        estimator.fit(da.from_array(rows, chunks=(9000, 6)))
     assert len(passes) > 3
     assert max(received) < len(rows)  # less than one byte per row, while rows have 48
 
@@ -99,7 +101,8 @@ def test_a_worker_killed_during_the_fit_is_survived(rows, fitted, workers, monke
         return run(self, *args)
 
     monkeypatch.setattr(cluster.DaskBlocks, "run", deadly)
-    found = fit(ESTIMATORS["cutting-plane"], da.from_array(rows, chunks=(BLOCK, 6)))
+    with workers.as_current():
+        found = fit(ESTIMATORS["cutting-plane"], da.from_array(rows, chunks=(BLOCK, 6)))
     assert len(calls) > 5
     assert_same(fitted("cutting-plane"), found, exact=True)
 
@@ -132,7 +135,7 @@ def test_a_lost_scheduler_leaves_a_model_to_go_on_from(rows, fitted, monkeypatch
 
     monkeypatch.setattr(cluster.DaskBlocks, "run", deadly)
     estimator = clone(ESTIMATORS["cutting-plane"]).set_params(warm_start=True, tol=1e-4)
-    client = distributed.Client(process.stdout.readline().strip(), timeout=20)
+    client = distributed.Client(process.stdout.readline().strip(), timeout=20, set_as_default=False)
     try:
         message = r"scheduler does not answer.*warm_start=True"
         with client.as_current(), pytest.raises(SchedulerLost, match=message):
@@ -150,5 +153,6 @@ def test_a_lost_scheduler_leaves_a_model_to_go_on_from(rows, fitted, monkeypatch
 
 def test_nan_on_a_worker_is_named(rows, workers):
     X = da.from_array(with_nan(rows, 30_005), chunks=(10_000, 6))
-    with pytest.raises(ValueError, match=r"block 3: row 5 \(row 30005 of all\) contains NaN"):
+    message = r"block 3: row 5 \(row 30005 of all\) contains NaN"
+    with workers.as_current(), pytest.raises(ValueError, match=message):
         CuttingPlaneMarginClustering(3, random_state=0).fit(X)
