@@ -1,5 +1,7 @@
 """Shared settings and data of the tests."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits, make_blobs
@@ -25,3 +27,11 @@ def digits_pair():
 def blobs():
     """Four well separated blobs of unequal size."""
     return make_blobs([60, 45, 30, 15], n_features=5, cluster_std=0.6, random_state=3)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Programs started in the background ignore Ctrl-C; tests of it must not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

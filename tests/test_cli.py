@@ -294,7 +294,7 @@ def test_every_option_reaches_the_constructor(name):
         assert params["random_state" if option == "seed" else option] == value
 
 
-def test_interrupt_is_code_130_and_leaves_no_file(folder, run):
+def test_interrupt_is_code_130_and_leaves_no_file(folder, run, ctrl_c):
     assert run("fit d.csv -k 2 --drop who")[0] == 0  # compiles: a signal is lost in there
     np.save("big.npy", RNG.normal(size=(3000, 20)))
     Path("l.csv").write_text("old")

@@ -375,7 +375,7 @@ INTERRUPTED = """
 """
 
 
-def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one():
+def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one(ctrl_c):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(INTERRUPTED)], stdout=subprocess.PIPE, text=True
     )
@@ -386,7 +386,7 @@ def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one():
     assert out.strip() == "interrupted kept"
 
 
-def test_long_factorisations_are_left_when_interrupted():
+def test_long_factorisations_are_left_when_interrupted(ctrl_c):
     started = threading.Event()
 
     def endless():

@@ -111,7 +111,7 @@ def cluster_of(address: str | None) -> Iterator[Any]:
             f"--dask {address}: no scheduler answers ({' '.join(str(error).split())})",
             "Start one with 'dask scheduler', or use --dask local",
         ) from error
-    with client:
+    with client, client.as_current():
         yield client
 
 
