@@ -384,12 +384,16 @@ def test_options_that_need_all_rows_are_refused(option, rows, tmp_path, capsys):
     assert "does not go with --memory and --dask" in capsys.readouterr().err
 
 
-def test_no_scheduler_at_the_address(rows, tmp_path, capsys):
+def test_no_scheduler_at_the_address(rows, tmp_path):
+    """In a process of its own: a client that never connected stays dask's default."""
     pytest.importorskip("distributed")
     path = written(rows, tmp_path, "npy")
     line = f"fit {path} -k 2 --method cutting-plane --dask not-an-address://"
-    assert cli.main(line.split()) == 1
-    assert "no scheduler answers" in capsys.readouterr().err
+    done = subprocess.run(
+        [sys.executable, "-m", "maxmargin", *line.split()], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "no scheduler answers" in done.stderr
 
 
 def test_the_bar_says_pass_share_and_rest(monkeypatch):
