@@ -241,5 +241,8 @@ def test_fit_takes_the_answers(people, capsys):
     assert main([*fit, "--method", "pairwise", "--alpha", "0.01", "--standardize"]) == 0
     labels = json.loads(capsys.readouterr().out)["labels"]
     assert clustering_accuracy(y, labels) == 1.0
-    assert main(fit) == 2
+    assert main(fit) == 0  # without a method, too
+    labels = json.loads(capsys.readouterr().out)["labels"]
+    assert clustering_accuracy(y, labels) == 1.0
+    assert main([*fit, "--method", "alternating"]) == 2
     assert "--links does not apply to --method alternating" in capsys.readouterr().err
