@@ -70,8 +70,6 @@ def written(X, folder, kind):
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("kind", ["npy", "parquet", "zarr"])
 def test_a_file_gives_the_bits_of_memory(name, kind, rows, fitted, tmp_path):
-    if kind == "zarr" and name not in ("cutting-plane", "squared"):
-        pytest.skip("one linear method of each kind is enough for the third format")
     X = open_rows(written(rows, tmp_path, kind))
     found = fit(ESTIMATORS[name], X)
     assert_same(fitted(name), found, exact=True)

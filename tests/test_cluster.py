@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
@@ -48,8 +49,6 @@ def workers(request):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_worker_processes_give_the_result_of_memory(name, rows, fitted, workers):
-    if name == "laplacian" and len(workers.scheduler_info()["workers"]) > 2:
-        pytest.skip("hundreds of passes: once is enough")
     size = BLOCK if name != "cutting-plane-rbf" else 9000
     X = da.from_array(rows, chunks=(size, 6))
     with workers.as_current():
@@ -156,3 +155,25 @@ def test_nan_on_a_worker_is_named(rows, workers):
     message = r"block 3: row 5 \(row 30005 of all\) contains NaN"
     with workers.as_current(), pytest.raises(ValueError, match=message):
         CuttingPlaneMarginClustering(3, random_state=0).fit(X)
+
+
+def test_known_labels_and_weights_on_workers(rows, workers):
+    """Known labels against the model, and on rows that do not count, as in memory."""
+    weights = np.random.default_rng(0).integers(0, 3, len(rows)).astype(float)
+    known = np.full(len(rows), -1)
+    known[:60] = np.arange(60) % 4
+    estimator = clone(ESTIMATORS["cutting-plane"])
+    given = {"sample_weight": weights, "partial_labels": known}
+    expected = clone(estimator).fit(rows, **given)
+    with workers.as_current():
+        found = clone(estimator).fit(da.from_array(rows, chunks=(9000, 6)), **given)
+    assert_same(expected, found)
+    assert found.labels_.dtype == expected.labels_.dtype
+    assert found.cluster_sizes_.dtype == expected.cluster_sizes_.dtype
+
+
+@pytest.mark.parametrize("name", ["cutting-plane", "cutting-plane-rbf"])
+def test_empty_chunks_on_workers(name, rows, fitted, workers):
+    X = da.concatenate([da.from_array(rows[:BLOCK]), da.zeros((0, 6)), da.from_array(rows[BLOCK:])])
+    with workers.as_current():
+        assert_same(fitted(name), fit(ESTIMATORS[name], X))

@@ -16,7 +16,7 @@ from .engine.cluster import as_dask_array
 from .engine.decisions import decide_block
 from .engine.device import DeviceBlocks, device_rows, like, returned
 from .engine.features import check_magnitude
-from .engine.rows import BLOCK, run
+from .engine.rows import BLOCK, repeated, run
 from .engine.samples import MERGE_ROWS
 
 
@@ -64,10 +64,13 @@ def publish_apart(estimator, model, X, weights, known, sample, n_jobs) -> None:
     k, start = estimator.n_clusters, 0
     sizes, first = np.zeros(k), np.full(k, X.shape[0])
     exemplars, best = np.full(k, -1), np.full(k, -np.inf)
-    rows = estimator.feature_map_.rows(sample.X, n_jobs)
-    shared, columns = (
-        (estimator.coef_, estimator._levels(), model.paths),
-        (sample.weights, sample.known),
+    n_rows = X.shape[0]
+    rows = estimator.feature_map_.rows(X, n_jobs)
+    shared = estimator.coef_, estimator._levels(), model.paths
+    # All rows, as in memory: one of weight 0 may be the most certain of its cluster.
+    columns = (
+        repeated(1.0, n_rows) if weights is None else weights,
+        repeated(-1, n_rows) if known is None else known,
     )
     for n, held, earliest, certain, leads in run(rows, decide_block, shared, columns)[1]:
         sizes += held
@@ -79,9 +82,6 @@ def publish_apart(estimator, model, X, weights, known, sample, n_jobs) -> None:
     estimator._renumber(order)
     estimator.cluster_sizes_ = sizes[order] if weights is not None else sizes[order].astype(int)
     estimator.exemplar_indices_ = exemplars[order]
-    if not sample.is_whole:
-        held = estimator.exemplar_indices_ >= 0
-        estimator.exemplar_indices_[held] = sample.source[estimator.exemplar_indices_[held]]
     estimator._warn_about_empty_clusters()
     estimator._publish_run(model)
     labels = estimator.predict(X.array)
