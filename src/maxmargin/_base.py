@@ -29,7 +29,6 @@ from sklearn.utils.validation import (
     check_is_fitted,
     validate_data,
 )
-from threadpoolctl import threadpool_limits
 
 from ._compat import (
     CallbackSupportMixin,
@@ -79,6 +78,7 @@ from .engine.samples import (
     linked_sample,
     make_sample,
 )
+from .engine.threads import one_thread
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -178,7 +178,7 @@ class BaseMarginClustering(
         -------
         self : estimator
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels)
         return self
@@ -209,22 +209,20 @@ class BaseMarginClustering(
     def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
         rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
-        # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
-        with threadpool_limits(1):
-            merge = not self._pairwise and warm is None and self._mergeable()
-            sample = replace(make_sample(X, weights, known, merge), place=place)
-            if links is not None:
-                sample = linked_sample(sample, links, weights, known)
-            fmap, rows = self._fit_features(sample, rng, n_jobs)
-            own = FitWatch(self) if watch is None else watch
-            try:
-                model = self._fit_rows(rows, sample, fmap, rng, own, warm)
-            except SchedulerLost as lost:
-                self._publish_checkpoint(lost, fmap)
-                raise
-            self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
-            if watch is None:
-                own.close()
+        merge = not self._pairwise and warm is None and self._mergeable()
+        sample = replace(make_sample(X, weights, known, merge), place=place)
+        if links is not None:
+            sample = linked_sample(sample, links, weights, known)
+        fmap, rows = self._fit_features(sample, rng, n_jobs)
+        own = FitWatch(self) if watch is None else watch
+        try:
+            model = self._fit_rows(rows, sample, fmap, rng, own, warm)
+        except SchedulerLost as lost:
+            self._publish_checkpoint(lost, fmap)
+            raise
+        self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
+        if watch is None:
+            own.close()
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -531,7 +529,7 @@ class BaseMarginClustering(
         if is_tensor(X):
             return of_tensor(self, X, self.decision_function, device_margins)
         X = self._validated(X, reset=False)
-        with threadpool_limits(1):
+        with one_thread():
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
         return cluster_scores(split_scores, self._paths)
 

@@ -45,6 +45,7 @@ from .engine.blocks import RowBlocks
 from .engine.features import KERNELS
 from .engine.labels import lead_losses
 from .engine.resampling import matched
+from .engine.threads import one_thread
 from .least_squares import DENSE_SHARE, LeastSquaresMarginClustering
 from .pairwise import PairwiseMarginClustering
 
@@ -196,7 +197,7 @@ class MaxMarginClustering(BaseMarginClustering):
         -------
         self : estimator
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels, constraints=constraints)
         return self

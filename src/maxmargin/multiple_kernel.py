@@ -46,7 +46,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
@@ -59,6 +58,7 @@ from .engine.labels import lead_losses
 from .engine.qp import ScoreBalance
 from .engine.samples import Sample
 from .engine.stack import fit_stack, read_sources
+from .engine.threads import one_thread
 
 # Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
 # more than a few dimensions: under them any labels look separated, and the objective says nothing.
@@ -235,7 +235,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         roots = np.sqrt(np.array(list(self.kernel_weights_.values())))
-        with threadpool_limits(1):
+        with one_thread():
             Z = self.feature_map_.stored_rows(X).data
         return Z * np.repeat(roots, [m.rank for m in self.feature_map_.maps]).astype(Z.dtype)
 

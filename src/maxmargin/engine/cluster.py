@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from .blocks import RowBlocks, SchedulerLost, check_block
 from .rows import Rows, all_equal, blocks_of, part_of_column, tiles_of
+from .threads import one_thread
 
 
 def is_dask(X) -> bool:
@@ -288,25 +288,18 @@ def _on_chunk(recipe, chunk, places, *parts):
     columns = [np.full(c.count, c.value) if isinstance(c, _Same) else c for c in columns]
     rows = replace(rows, data=chunk.astype(dtype, copy=False), n_jobs=1)
     sums, made = [], []
-    _one_thread()
-    for start, stop in blocks_of(chunk.shape[0]):
-        new, block_sums = kernel(rows.block(start, stop), [c[start:stop] for c in columns], *shared)
-        sums.append(block_sums)
-        made.append(new)
+    with one_thread():
+        for start, stop in blocks_of(chunk.shape[0]):
+            cut = [column[start:stop] for column in columns]
+            new, block_sums = kernel(rows.block(start, stop), cut, *shared)
+            sums.append(block_sums)
+            made.append(new)
     return sums, *(np.concatenate(column) for column in zip(*made))
 
 
-def _one_thread() -> None:
-    """Two BLAS threads give other last digits than one; for good, because tasks overlap."""
-    if not _limited:
-        _limited.append(threadpool_limits(1))
-
-
-_limited: list = []
-
-
 def _map_chunk(chunk, features, dtype):
-    tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
+    with one_thread():
+        tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
     return np.concatenate(tiles)
 
 
