@@ -1,5 +1,6 @@
 """The contract every estimator keeps, generated from one list of estimators."""
 
+import inspect
 import os
 import pickle
 import signal
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -31,6 +33,7 @@ from maxmargin import (
     LeastSquaresMarginClustering,
     MaxMarginClustering,
     MultipleKernelMarginClustering,
+    PairwiseConstraints,
     PairwiseMarginClustering,
     SemidefiniteMarginClustering,
     TimeLimit,
@@ -421,6 +424,48 @@ def test_a_failed_fit_keeps_the_earlier_one(estimator, blobs):
     assert model.__dict__.keys() == before.keys()
     assert model.n_features_in_ == 5
     assert (model.predict(X) == before["labels_"]).all()
+
+
+RICH = {
+    LeastSquaresMarginClustering: {"n_resamples": 3},
+    MaxMarginClustering: {"n_resamples": 3},
+    PairwiseMarginClustering: {"alpha": "cv"},
+}
+
+
+@some
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("links", [False, True])
+@pytest.mark.filterwarnings("ignore:No constraints:UserWarning")
+def test_a_fit_leaves_nothing_of_the_fit_before(estimator, blobs, k, links):
+    """Other parameters, other columns with names, links: then all attributes are of the new fit."""
+    X, y = blobs
+    plain = {"n_resamples": 0, "alpha": 0.1}
+    plain = {name: value for name, value in plain.items() if name in estimator.get_params()}
+    rich = RICH.get(type(estimator), {})
+    model = seeded(estimator, 3).set_params(**rich)
+    if links and "constraints" in inspect.signature(model.fit).parameters:
+        model.fit(X, constraints=PairwiseConstraints.from_labels(y, n_pairs=20, random_state=0))
+    else:
+        model.fit(pd.DataFrame(X[:, :4], columns=list("abcd")))
+    model.set_params(n_clusters=k, **plain).fit(X)
+    fresh = seeded(estimator, k).set_params(**plain).fit(X)
+    assert vars(model).keys() == vars(fresh).keys()
+    assert (model.decision_function(X) == fresh.decision_function(X)).all()
+
+
+@needs_callbacks
+def test_callbacks_routing_and_output_survive_a_refit(blobs):
+    X, counter = blobs[0], Counter()
+    model = PairwiseMarginClustering(2, n_init=1, random_state=0).set_output(transform="pandas")
+    model.set_callbacks(counter)
+    with config_context(enable_metadata_routing=True):
+        model.set_fit_request(constraints=True)
+    links = PairwiseConstraints(len(X), must_link=[(0, 1)])
+    model.fit(X, constraints=links).fit(X, constraints=links)
+    assert counter.torn_down == 2
+    assert isinstance(model.transform(X), pd.DataFrame)
+    assert model.get_metadata_routing().fit.requests["constraints"] is True
 
 
 # -- bad input ------------------------------------------------------------------------------------

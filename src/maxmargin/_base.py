@@ -97,6 +97,9 @@ SHARED_CONSTRAINTS: dict[str, list] = {
     "n_jobs": [None, Integral],
 }
 
+# Private attributes of scikit-learn, which are not of a fit: set_output, callbacks, routing.
+FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
+
 
 @dataclass(frozen=True)
 class Model:
@@ -138,6 +141,13 @@ def earlier_fit_kept(estimator):
         if to_teardown is not None:
             estimator._skl_callbacks_to_teardown = to_teardown
         raise
+
+
+def forget_fit(estimator) -> None:
+    """Remove all that an earlier fit has set, public or private."""
+    for name in list(vars(estimator)):
+        if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
+            delattr(estimator, name)
 
 
 class BaseMarginClustering(
@@ -188,6 +198,7 @@ class BaseMarginClustering(
     ) -> None:
         """Fit within a watch: that of a fit around this one, or a new one."""
         given, warm = X, self._warm_labels(X)
+        forget_fit(self)
         X = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
         known = self._checked_partial_labels(partial_labels, X.shape[0])

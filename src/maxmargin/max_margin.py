@@ -249,7 +249,6 @@ class MaxMarginClustering(BaseMarginClustering):
         model._fit_validated(X, weights, known, among, warm, watch, place)
         self.n_clusters_ = k
         for name in ADOPTED:
-            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
         self.alternatives_ = _alternatives(getattr(model, "_rivals", []), self.labels_, k)

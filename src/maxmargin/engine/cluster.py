@@ -94,15 +94,17 @@ def _read(reader, i: int, dtype):
     return reader(i).astype(dtype, copy=False)
 
 
-def lazily(method: Callable, X, width: int | None = None, dtype=np.int32):
+def lazily(method: Callable, X, width: int | None = None, dtype=None):
     """A method on every chunk of a dask array, when it is asked for.
 
-    It gives a number for each row, of this dtype, or ``width`` float64 numbers.
+    It gives a number for each row (int32 unless dtype says otherwise), or ``width`` (float64).
     """
     if width is None:
-        found = np.empty(0, dtype)
-        return X.map_blocks(_unless_empty, method, found, dtype=dtype, drop_axis=1, meta=found)
-    scores, chunks = np.empty((0, width)), (X.chunks[0], (width,))
+        found = np.empty(0, dtype or np.int32)
+        return X.map_blocks(
+            _unless_empty, method, found, dtype=found.dtype, drop_axis=1, meta=found
+        )
+    scores, chunks = np.empty((0, width), dtype or np.float64), (X.chunks[0], (width,))
     return X.map_blocks(
         _unless_empty, method, scores, dtype=scores.dtype, chunks=chunks, meta=scores
     )

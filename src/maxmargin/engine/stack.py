@@ -176,6 +176,19 @@ def read_sources(kernels, X, names) -> list[Source]:
     return found
 
 
+def kernel_of(spec: Any) -> Any:
+    """The kernel of an entry of the user's list, without its columns and parameters.
+
+    Examples
+    --------
+    >>> kernel_of((["a", "b"], ("rbf", {"gamma": 1.0})))
+    'rbf'
+    """
+    while isinstance(spec, tuple) and len(spec) == 2:
+        spec = spec[0] if isinstance(spec[1], dict) else spec[1]
+    return spec
+
+
 def _read(spec: Any, where: str, width: int, names) -> Source:
     if isinstance(spec, tuple) and len(spec) == 2 and not isinstance(spec[1], dict):
         inner = _read(spec[1], where, width, names)
