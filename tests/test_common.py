@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -274,10 +274,17 @@ def test_lives_in_a_pipeline_and_a_grid_search(digits_pair):
     X = digits_pair[0]
     pipeline = make_pipeline(StandardScaler(), AlternatingMarginClustering(random_state=0))
     assert (pipeline.fit(X).predict(X) == pipeline[-1].labels_).all()
-    search = GridSearchCV(
-        AlternatingMarginClustering(random_state=0, loss="squared"), {"gamma": [1e-4, 1e-3]}, cv=2
-    ).fit(X)
-    assert search.best_params_["gamma"] in (1e-4, 1e-3)
+    X, gammas = X[:150], [1e-4, 1e-3]
+    estimator = AlternatingMarginClustering(loss="squared", n_init=1, random_state=0)
+    search = GridSearchCV(estimator, {"gamma": gammas}, cv=KFold(2), error_score="raise").fit(X)
+    folds = list(KFold(2).split(X))
+    expected = [
+        np.mean([clone(estimator).set_params(gamma=g).fit(X[a]).score(X[b]) for a, b in folds])
+        for g in gammas
+    ]
+    assert expected[0] != expected[1]
+    assert search.cv_results_["mean_test_score"] == pytest.approx(expected)
+    assert search.best_params_ == {"gamma": gammas[np.argmax(expected)]}
 
 
 # -- callbacks and stopping -----------------------------------------------------------------------
