@@ -187,6 +187,11 @@ class BaseMarginClustering(
         Returns
         -------
         self : estimator
+
+        Notes
+        -----
+        Up to 10,000 rows, equal rows are merged and sorted, and the order of the rows does not
+        matter. More rows are used in the order given, and another order may give other clusters.
         """
         with earlier_fit_kept(self), one_thread():
             self._validate_params()
