@@ -7,7 +7,7 @@ Every method touches the data only through
 over tiles of rows. :class:`Rows` knows where Z lies (an array, a memory-mapped file, a CSR matrix,
 blocks of a file, blocks of a dask array on other machines) and how it is centred; nothing else
 does. Tiles are fixed and their sums are added in order, so on one machine the result has the same
-bits on any number of threads. For other storage, other blocks and other CPUs it differs by rounding.
+bits on any number of threads. On other storage, blocks or CPUs it differs by rounding.
 
 A pass is a *block kernel*: a function of a block in memory, of the parts of some columns (one entry
 per row) that belong to it, and of arguments for all blocks. :func:`run` calls it wherever the
