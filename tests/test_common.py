@@ -36,7 +36,6 @@ from maxmargin import (
     SemidefiniteMarginClustering,
     TimeLimit,
 )
-from maxmargin._compat import HAS_CALLBACKS
 from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.patience import interruptible
 from maxmargin.persistence import load_model, save_model
@@ -335,10 +334,6 @@ class Counter:
         self.torn_down += 1
 
 
-needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="needs scikit-learn >= 1.9")
-
-
-@needs_callbacks
 @some
 def test_callbacks_see_iterations_and_change_nothing(estimator, blobs):
     X, counter = blobs[0], Counter()
@@ -349,7 +344,6 @@ def test_callbacks_see_iterations_and_change_nothing(estimator, blobs):
     assert (plain.labels_ == watched.labels_).all()
 
 
-@needs_callbacks
 def test_a_callback_can_stop_the_fit(digits_pair):
     X, counter = digits_pair[0], Counter(stop_after=1)
     model = AlternatingMarginClustering(random_state=0).set_callbacks(counter).fit(X)
@@ -357,7 +351,6 @@ def test_a_callback_can_stop_the_fit(digits_pair):
     assert model.cluster_sizes_.sum() == len(X)
 
 
-@needs_callbacks
 def test_time_limit_ends_every_split(digits_pair):
     X = digits_pair[0]
     counter = Counter()
@@ -368,7 +361,6 @@ def test_time_limit_ends_every_split(digits_pair):
     assert all(split.stop_reason_ == "time" for split in model.splits_)
 
 
-@needs_callbacks
 def test_time_limit(digits_pair):
     X = digits_pair[0]
     model = AlternatingMarginClustering(random_state=0).set_callbacks(TimeLimit(1e-9)).fit(X)
