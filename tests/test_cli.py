@@ -363,7 +363,6 @@ class Recorder:
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_only_on_a_terminal(folder, run, monkeypatch, terminal):
-    pytest.importorskip("sklearn.callback")
     recorder = Recorder()
     monkeypatch.setattr("maxmargin._compat.progress_callbacks", lambda: [recorder])
     monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: terminal, raising=False)

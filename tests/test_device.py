@@ -219,6 +219,12 @@ def test_decisions_equal_those_in_memory(data, on, paths):
     assert leads == pytest.approx([lead[labels == c].max() for c in range(3)])
     assert (first == [(labels == c).argmax() for c in range(3)]).all()
     assert (labels[certain] == np.arange(3)).all()
+    # Clusters are numbered by their first row of positive weight.
+    counts = np.arange(len(data)) >= 100
+    columns = counts.astype(float), repeated(-1, len(data))
+    for rows in (here, there):
+        found = next(iter(run(rows, decide_block, (coef, levels, paths), columns)[1]))[2]
+        assert (found == [(counts & (labels == c)).argmax() for c in range(3)]).all()
 
 
 def test_known_labels_against_the_scores_make_poor_exemplars(data, weights, on):

@@ -48,7 +48,9 @@ def test_csv_round_trip_for_every_delimiter(tmp_path, delimiter, names):
 @pytest.mark.parametrize("name", ["d.tsv", "d.csv.gz", "d.txt", "d.data"])
 def test_other_names_of_csv(tmp_path, name):
     text = csv_text(X, "abc", "\t" if name == "d.tsv" else ",").encode()
-    table = read_rows(put(tmp_path, name, gzip.compress(text) if name.endswith("gz") else text))
+    table = read_rows(
+        put(tmp_path, name, gzip.compress(text, mtime=0) if name.endswith("gz") else text)
+    )
     np.testing.assert_array_equal(table.X, X)
 
 
@@ -147,7 +149,7 @@ def test_npz_in_all_its_forms(tmp_path, how):
 @pytest.mark.parametrize("name", ["d.svm", "d.txt", "d", "d.libsvm.gz"])
 def test_svmlight_by_name_and_by_content(tmp_path, name):
     text = b"+1 1:0.5 3:2\n-1 2:1.5\n"
-    path = put(tmp_path, name, gzip.compress(text) if name.endswith("gz") else text)
+    path = put(tmp_path, name, gzip.compress(text, mtime=0) if name.endswith("gz") else text)
     table = read_rows(path, label_column="target")
     np.testing.assert_array_equal(table.X.toarray(), [[0.5, 0, 2], [0, 1.5, 0]])
     assert table.labels.tolist() == [1, -1]
@@ -182,7 +184,7 @@ BAD_FILES = [
     ("d.csv", b"\n\n", "blank lines only"),
     ("d.csv", b"a,b\n", "no rows"),
     ("d.csv", PNG, "a PNG image"),
-    ("d.csv", gzip.compress(b"a,b\n1,2\n"), "gzip-compressed.*add .gz"),
+    ("d.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "gzip-compressed.*add .gz"),
     ("d.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16.*UTF-8"),
     ("d.csv", "a,ü\n1,2\n".encode("latin-1"), "not UTF-8 text \\(byte 0xfc\\)"),
     ("d.csv", b"PK\x03\x04" + bytes(40), "spreadsheet \\(xlsx\\)"),
@@ -195,7 +197,7 @@ BAD_FILES = [
     ("d.csv", b"a,b\n1,2\n3,1_0\n", "column 'b' holds text in 1 of 2 rows, for example '1_0'"),
     ("d.csv", b"a;b\n1,5;2\n3,25;2\n", "'1,5'.*decimal point instead of a comma"),
     ("d.csv", b"a,a\n1,2\n", "two columns have the same name 'a'"),
-    ("d.csv.gz", gzip.compress(csv_text(X).encode())[:-40], "truncated or damaged"),
+    ("d.csv.gz", gzip.compress(csv_text(X).encode(), mtime=0)[:-40], "truncated or damaged"),
     ("d.csv.gz", b"a,b\n1,2\n", "truncated or damaged \\(Not a gzipped file"),
     ("d.npy", b"1,2\n3,4\n", "should be a NumPy array .npy. by its name but is text"),
     ("d.npy", npy_bytes(X, cut=100), "truncated or damaged"),
@@ -220,7 +222,11 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize("name, content, message", BAD_FILES)
+# The contents must not become ids: workers of pytest-xdist have to agree on these, and a zip or gzip
+# file may hold the time.
+@pytest.mark.parametrize(
+    "name, content, message", BAD_FILES, ids=[f"{name}-{why}" for name, _, why in BAD_FILES]
+)
 def test_bad_files_are_explained(tmp_path, name, content, message):
     path = put(tmp_path, name, content)
     with pytest.raises(DataError, match=f"(?s){message}") as caught:

@@ -410,7 +410,7 @@ class BaseMarginClustering(
             self._publish_apart(model, X, weights, known, sample, n_jobs)
             return
         labels, lead = self._training_decisions(X, rows, sample, n_jobs)
-        self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
+        self._publish_labels(model, labels, lead, X, weights, known, n_jobs)
 
     def _publish_model(self, model: Model, fmap) -> None:
         """Set what the predict path needs."""
@@ -442,7 +442,7 @@ class BaseMarginClustering(
     def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
         """What the predict path gives for the rows of the fit: labels, and their leads.
 
-        Mapped training rows have the bits that mapping X again would give.
+        Mapped training rows are those that mapping X again would give.
         """
         mapped = self.feature_map_.landmarks is not None and rows.shape[0] == X.shape[0]
         reusable = sample.is_whole and mapped
@@ -455,13 +455,12 @@ class BaseMarginClustering(
             pass
         return labels, lead
 
-    def _publish_labels(self, model, labels, lead, X, weights, known, sample, n_jobs) -> None:
+    def _publish_labels(self, model, labels, lead, X, weights, known, n_jobs) -> None:
         """Set what follows from the decisions of the predict path; clusters by falling size."""
         self._paths = model.paths
         order = np.arange(len(model.paths))
         if known is None:
-            found = labels if sample.is_whole else labels[sample.source]
-            order = falling_sizes(found, sample.weights, len(order))
+            order = falling_sizes(labels, weights, len(order))
         self._renumber(order)
         renamed = np.argsort(order).astype(np.int32)
         self.labels_ = labels if known is None else labels.copy()

@@ -125,7 +125,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         outer, watch = watch, FitWatch(self) if watch is None else watch
         sample = make_sample(X, weights, known, merge=False)
         tree = self._grow(X, sample, self._generator(), watch)
-        order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
+        order = cluster_order(tree.leaves, sample, self.n_clusters)
         self.splits_ = [None if split is None else split[0] for split in tree.splits]
         self._split_rows = [None if split is None else split[1] for split in tree.splits]
         fitted = [model for model in self.splits_ if model is not None]
@@ -141,7 +141,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         )
         n_jobs = effective_n_jobs(self.n_jobs)
         found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
-        self._publish_labels(model, *found, X, weights, known, sample, n_jobs)
+        self._publish_labels(model, *found, X, weights, known, n_jobs)
         self._warn_about_sizes(sample)
         if outer is None:
             watch.close()

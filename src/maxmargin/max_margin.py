@@ -97,7 +97,7 @@ class MaxMarginClustering(BaseMarginClustering):
     verbose : int, default=0
         1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
-        Seed; the same seed gives the same bits on any number of threads.
+        Seed; on one machine, the same seed gives the same bits for any number of threads.
     n_jobs : int or None, default=None
         Threads over starts and blocks of rows.
 

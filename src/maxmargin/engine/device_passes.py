@@ -92,7 +92,9 @@ def decide_rows(place: OnDevice, columns, coef, levels, paths):
         one = isinstance(weights, np.generic)
         sizes[cluster] = count * float(weights) if one else float(weights[held].double().sum())
         if count:
-            first[cluster] = int(held.to(torch.int8).argmax())
+            counts = held if one else held & (weights > 0)
+            if bool(counts.any()):
+                first[cluster] = int(counts.to(torch.int8).argmax())
             found = torch.where(held, lead, -torch.inf).max(dim=0)
             certain[cluster], best[cluster] = int(found.indices), float(found.values)
     return (), [(n, sizes, first, certain, best)]

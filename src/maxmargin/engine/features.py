@@ -97,7 +97,7 @@ class FeatureMap:
         return Rows(X, n_jobs=n_jobs, features=self)
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """The same rows of Z, bit for bit, mapped once and kept."""
+        """The same rows of Z, mapped once and kept."""
         return mapped_rows(self, X, n_jobs)
 
     def part(self, rows: np.ndarray) -> FeatureMap:

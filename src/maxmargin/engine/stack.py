@@ -103,7 +103,7 @@ class FeatureStack:
         return np.hstack([part.astype(self.dtype, copy=False) for part in parts])
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """The same rows of features, bit for bit, mapped once and kept."""
+        """The same rows of features, mapped once and kept."""
         return mapped_rows(self, X, n_jobs)
 
 
