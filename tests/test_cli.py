@@ -437,14 +437,21 @@ def test_check_tells_everything_and_its_code(folder, run, run_json):
     code, told = run_json("check d.csv --id-column who -k 41")
     assert code == 1 and not told["ok"]
     assert "only 40 distinct rows" in told["findings"][0]["what"]
-    estimator = AlternatingMarginClustering()
-    assert told["memory_needed"] == estimator.estimate_memory(40, 3)
+
+
+def test_check_tells_the_memory_that_fit_needs(folder, run, run_json, monkeypatch):
+    np.save("e.npy", X)
+    needed = run_json("check e.npy -k 2")[1]["memory_needed"]
+    for free, expected in ((needed, 0), (needed - 1, 1)):
+        monkeypatch.setattr("maxmargin._base.available_memory", lambda free=free: free)
+        code, _, err = run("fit e.npy -k 2")
+        assert code == expected and ("are available" in err) == (code == 1)
 
 
 def test_check_warns_of_a_fit_too_large_for_the_machine(folder, run, monkeypatch):
     monkeypatch.setattr("maxmargin._base.available_memory", lambda: 1000.0)
     code, out, _ = run("check d.csv --id-column who")
-    assert code == 0 and "0.0 MB are free" in out and "--n-components" in out
+    assert code == 0 and "0.0 MB are free" in out and "--max-exact" in out
 
 
 def test_info_names_versions_and_extras(run, run_json):
