@@ -19,9 +19,7 @@ from .similarity import Similarity
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
 ASCENT_ROUNDS = 100
-STEEPEST_WORK = (
-    1 << 24
-)  # rows and clusters looked at in one compiled call: about a tenth of a second
+STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 
 
