@@ -40,6 +40,7 @@ from maxmargin import (
     TimeLimit,
 )
 from maxmargin.commands.demo import ringnorm
+from maxmargin.engine import lapack
 from maxmargin.engine.patience import interruptible
 from maxmargin.persistence import load_model, save_model
 
@@ -421,6 +422,96 @@ def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one(ctrl_c):
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=30)
     assert out.strip() == "interrupted kept"
+
+
+COMPILING = """
+    import signal
+    import numpy as np
+    from numba.core.registry import cpu_target
+    from maxmargin import LeastSquaresMarginClustering
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    X = np.vstack([np.eye(10), np.eye(10) + 5])
+    codegen = cpu_target.target_context.codegen()
+    library = codegen._library_class
+
+    def compiled(module, code):
+        signal.raise_signal(signal.SIGINT)  # as if it had come while LLVM was at work
+        library._object_compiled_hook(module, code)
+
+    codegen._engine.set_object_cache(compiled, library._object_getbuffer_hook)
+    try:
+        LeastSquaresMarginClustering(2, random_state=0).fit(X)
+    except BaseException as error:
+        print(type(error).__name__)
+    codegen._engine.set_object_cache(library._object_compiled_hook, library._object_getbuffer_hook)
+    print(LeastSquaresMarginClustering(2, random_state=0).fit(X).cluster_sizes_.tolist())
+"""
+
+
+def test_ctrl_c_during_a_compilation_is_a_keyboard_interrupt(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(COMPILING)],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split("\n") == ["KeyboardInterrupt", "[10, 10]", ""], done.stderr
+
+
+def test_long_compiled_searches_return_now_and_then(monkeypatch):
+    from maxmargin.engine import labels
+
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = LeastSquaresMarginClustering(4, search="steepest", n_init=1, random_state=0)
+    whole = clone(model).fit(X)
+    asked = []
+
+    def steps(*args):
+        asked.append(args[-1])
+        return compiled(*args)
+
+    compiled = labels.steepest_steps
+    monkeypatch.setattr(labels, "steepest_steps", steps)
+    monkeypatch.setattr(labels, "STEEPEST_WORK", 10 * 300 * 4)
+    few = clone(model).fit(X)
+    assert max(asked) == 10 and len(asked) > 3
+    assert (few.labels_ == whole.labels_).all() and few.history_ == whole.history_
+
+
+@pytest.mark.parametrize("work", ["eigh", "invert_definite"])
+def test_other_threads_go_on_while_lapack_works(work):
+    A = np.random.default_rng(0).normal(size=(700, 700))
+    A = A @ A.T + 700 * np.eye(700)
+    given = A.copy()
+    ticks, over = [0], threading.Event()
+
+    def tick():
+        while not over.wait(0.0005):
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    before = sys.getswitchinterval()
+    thread.start()
+    sys.setswitchinterval(60)  # a thread runs only while this one waits or gives up the lock
+    try:
+        first = ticks[0]
+        found = getattr(lapack, work)(A)
+        last = ticks[0]
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        thread.join()
+    assert last > first
+    if work == "eigh":
+        values, vectors = found
+        assert (np.diff(values) >= 0).all()
+        assert given @ vectors == pytest.approx(vectors * values, abs=1e-8)
+        assert vectors.T @ vectors == pytest.approx(np.eye(700), abs=1e-10)
+    else:
+        inverse = np.triu(A) + np.triu(A, 1).T
+        assert found == 0 and given @ inverse == pytest.approx(np.eye(700), abs=1e-10)
+        assert lapack.invert_definite(-np.eye(3)) != 0
 
 
 def test_long_factorisations_are_left_when_interrupted(ctrl_c):
