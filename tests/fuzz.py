@@ -95,8 +95,8 @@ def make_case(seed: int, index: int) -> Case:
     rng = np.random.default_rng([seed, index])
     name = NAMES[index % len(NAMES)]
     X = hostile_rows(rng)
-    k = hostile_count(rng, X.shape[0])
-    accepted = rng.random() < 0.85  # parameters within their documented range
+    k = hostile_count(rng, distinct_rows(X))
+    accepted = rng.random() < 0.9  # parameters within their documented range
     params = hostile_params(rng, name, X, accepted)
     inner = None
     if name == "BisectingMarginClustering":
@@ -125,8 +125,13 @@ def pick(rng, options):
     return options[int(rng.integers(len(options)))]
 
 
+def distinct_rows(X) -> int:
+    return len(np.unique(X.toarray() if sparse.issparse(X) else X, axis=0))
+
+
 def hostile_count(rng, n: int) -> int:
-    if rng.random() < 0.8:
+    """Number of clusters for so many distinct rows."""
+    if rng.random() < 0.85:
         return int(rng.integers(2, max(3, min(6, n))))
     return pick(rng, (1, 2, 3, n, max(1, n - 1), max(1, n // 2), max(1, n // 3), n + 1, 0))
 
@@ -140,8 +145,9 @@ def hostile_rows(rng):
             X = (refused_rows if rng.random() < 0.04 else pick(rng, CHANGES))(rng, X)
     form = rng.random()
     if form < 0.1:
+        limit = 1e17 if rng.random() < 0.9 else np.inf
         with np.errstate(over="ignore"):
-            return X.astype(np.float32)
+            return np.clip(X, -limit, limit).astype(np.float32)
     if form < 0.25:
         return sparse.csr_matrix(np.where(rng.random(X.shape) < 0.4, X, 0.0))
     return np.asfortranarray(X) if form < 0.3 else X
@@ -161,7 +167,7 @@ def lattice(rng, n, d):
 
 
 def duplicates(rng, n, d):
-    few = rng.normal(size=(int(rng.integers(1, 6)), d))
+    few = rng.normal(size=(int(rng.integers(1, 12)), d))
     return few[rng.integers(len(few), size=n)]
 
 
@@ -307,15 +313,21 @@ def hostile_weights(rng, n: int):
     weights = rng.random(n) if rng.random() < 0.5 else np.ones(n)
     kinds = (
         lambda w: np.where(rng.random(n) < 0.4, 0.0, w),
-        lambda w: w * pick(rng, (1e-320, 1e-307, 1e-200, 1e-20, 1e20, 1e200, 1e307)),
-        lambda w: np.where(np.arange(n) == rng.integers(n), pick(rng, (1e9, 1e20, 1e200)), w),
-        lambda w: 10.0 ** rng.uniform(-300, 300, n),
-        lambda w: 10.0 ** rng.uniform(-6, 6, n),
+        lambda w: np.clip(w * pick(rng, (1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e9)), 1e-9, 1e9),
+        lambda w: np.where(np.arange(n) == rng.integers(n), pick(rng, (1e3, 1e6, 1e9)), w),
+        lambda w: np.where(np.arange(n) == rng.integers(n), w, 1e-9),
+        lambda w: 10.0 ** rng.uniform(-9, 9, n),
+        lambda w: 10.0 ** rng.uniform(-3, 3, n),
         lambda w: rng.integers(0, 4, n),
+    )
+    refused = (
+        lambda w: w * pick(rng, (1e-320, 1e-307, 1e-200, 1e-20, 1e20, 1e200, 1e307)),
+        lambda w: np.where(np.arange(n) == rng.integers(n), pick(rng, (1e20, 1e200)), w),
+        lambda w: 10.0 ** rng.uniform(-300, 300, n),
         lambda w: np.where(rng.random(n) < 0.1, pick(rng, (-1.0, np.nan, np.inf)), w),
         lambda w: w[:-1],
     )
-    return pick(rng, kinds)(weights)
+    return pick(rng, refused if rng.random() < 0.1 else kinds)(weights)
 
 
 def hostile_labels(rng, n: int, k: int):
@@ -326,12 +338,15 @@ def hostile_labels(rng, n: int, k: int):
         lambda y: y,
         lambda y: np.where(np.arange(n) == 0, 0, -1),
         lambda y: np.zeros(n, int),
-        lambda y: y + 1,
-        lambda y: y.astype(float) + pick(rng, (0.0, 0.5, np.nan)),
-        lambda y: y[:-1],
+        lambda y: y.astype(float),
         lambda y: np.full(n, -1),
     )
-    return pick(rng, kinds)(labels)
+    refused = (
+        lambda y: y + 1,
+        lambda y: y + pick(rng, (0.5, np.nan)),
+        lambda y: y[:-1],
+    )
+    return pick(rng, refused if rng.random() < 0.1 else kinds)(labels)
 
 
 def hostile_links(rng, n: int, k: int) -> dict:
@@ -346,12 +361,16 @@ def hostile_links(rng, n: int, k: int) -> dict:
         same = rng.random(len(pairs)) < 0.5
     links = {"must_link": pairs[same], "cannot_link": pairs[~same]}
     if rng.random() < 0.4:
-        scale = pick(rng, (0.0, 1e-300, 1e-200, 1e-8, 1.0, 1e8, 1e200, 1e307))
-        links["must_weight"] = scale * (0.5 + rng.random(int(same.sum())))
+        links["must_weight"] = link_weights(rng, int(same.sum()))
     if rng.random() < 0.4:
-        scale = pick(rng, (-1.0, 1e-300, 1e-8, 1.0, 1e8, 1e200))
-        links["cannot_weight"] = scale * (0.5 + rng.random(int((~same).sum())))
+        links["cannot_weight"] = link_weights(rng, int((~same).sum()))
     return links
+
+
+def link_weights(rng, count: int):
+    refused = rng.random() < 0.1
+    scales = (-1.0, 0.0, 1e-300, 1e200, 1e307) if refused else (2e-9, 1e-8, 1e-3, 1.0, 1e3, 5e8)
+    return pick(rng, scales) * (0.5 + rng.random(count))
 
 
 # -- one fit and its checks -----------------------------------------------------------------------

@@ -54,7 +54,7 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .alternating import (
     State,
@@ -206,9 +206,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
         "relaxation": [StrOptions({"generalized", "full"})],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "size_penalty": [Interval(Real, 0, None, closed="neither")],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "alpha": [STRENGTH],
+        "size_penalty": [STRENGTH],
+        "ridge": [Interval(Real, 0, STRENGTH.right, closed="both")],
         "max_rows": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     }
 
