@@ -390,10 +390,15 @@ def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     used = np.unique(labels)
     leads = scores - scores[np.arange(len(labels)), labels][:, None]
     prices = np.zeros(scores.shape[1])
+    ordered = [np.sort(leads[labels == a], axis=0) for a in used]
+    last = np.array([len(rows) - 1 for rows in ordered])
+    tried: set[bytes] = set()
     for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
-        needed = np.stack(
-            [np.quantile(leads[labels == a], share, axis=0, method="lower") for a in used]
-        )
+        places = np.floor(share * last).astype(int)
+        if places.tobytes() in tried:
+            continue
+        tried.add(places.tobytes())
+        needed = np.stack([rows[place] for rows, place in zip(ordered, places)])
         among = needed[:, used]
         np.fill_diagonal(among, 0.0)
         longest = _longest_paths(among)
