@@ -457,8 +457,8 @@ def model_defects(model, case: Case, caught) -> list[str]:
         predicted = model.predict(case.X)
         if not np.isfinite(decision).all():
             found.append("not finite: decision_function")
-        elif not np.isfinite(model.score(case.X)):
-            found.append("not finite: score")
+        elif np.isnan(model.score(case.X)):
+            found.append("not a number: score")
     except Exception as error:
         return [*found, f"predict failed: {refusal_defects(error) or short(error)}"]
     labels = np.asarray(model.labels_)

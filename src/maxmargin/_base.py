@@ -567,7 +567,8 @@ class BaseMarginClustering(
         decision = to_host(self.decision_function(X))
         if is_dask(decision):
             return -float(lazily(self._decision_losses, decision, dtype=np.float64).mean())
-        return -float(self._decision_losses(decision).mean())
+        with np.errstate(over="ignore"):  # rows very far from those of the fit: minus infinity
+            return -float(self._decision_losses(decision).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""
