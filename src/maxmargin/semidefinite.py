@@ -518,7 +518,10 @@ def labelling_value(A: np.ndarray, signs: np.ndarray, shares: np.ndarray) -> flo
 def leading_scores(M: np.ndarray) -> np.ndarray:
     """Leading eigenvector, its largest entry positive."""
     n = len(M)
-    v = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1][:, 0]
+    vectors = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1]
+    if vectors.shape[1] == 0:  # LAPACK's search for one of nearly equal eigenvalues finds none
+        vectors = linalg.eigh(M)[1]
+    v = vectors[:, -1]
     return v * np.sign(v[np.abs(v).argmax()])
 
 
