@@ -496,3 +496,13 @@ def test_best_start_is_kept_by_objective():
     one = AlternatingMarginClustering(n_init=1, **common).fit(X)
     many = AlternatingMarginClustering(n_init=15, **common).fit(X)
     assert many.objective_ < one.objective_
+
+
+def test_a_vanishing_regulariser_is_refused():
+    """Its scores overflowed, and no signal ended the search for their best split."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    given = {"loss": "hinge", "n_components": 1000, "random_state": 0}
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        AlternatingMarginClustering(5, alpha=1e-300, **given).fit(X)
+    model = AlternatingMarginClustering(5, alpha=1e-12, **given).fit(X)
+    assert np.isfinite(model.coef_).all()

@@ -664,11 +664,55 @@ def test_bad_parameters_are_named(params, message):
         (np.ones(19), "shape"),
         (np.full(20, np.nan), "NaN"),
         (np.eye(20)[0], "n_samples=1 should be >= n_clusters=2"),
+        (np.full(20, 1e307), "0 or between 1e-09 and 1e\\+09; got weights from 1e\\+307"),
+        (np.full(20, 1e20), "0 or between 1e-09 and 1e\\+09; got weights from 1e\\+20"),
+        (np.full(20, 1e-307), "0 or between 1e-09 and 1e\\+09; got weights from 1e-307"),
     ],
 )
 def test_bad_weights(estimator, weights, message):
     with pytest.raises(ValueError, match=message):
         seeded(estimator).fit(GOOD, sample_weight=weights)
+
+
+@pytest.mark.parametrize("value", [1e-300, 1e-13, 1e13, 1e300])
+@pytest.mark.parametrize(
+    ("estimator", "parameter"),
+    [
+        (AlternatingMarginClustering(), "alpha"),
+        (PairwiseMarginClustering(), "alpha"),
+        (CuttingPlaneMarginClustering(), "alpha"),
+        (MultipleKernelMarginClustering(), "alpha"),
+        (LeastSquaresMarginClustering(), "ridge"),
+        (SemidefiniteMarginClustering(), "alpha"),
+        (SemidefiniteMarginClustering(), "size_penalty"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_strengths_have_a_range(estimator, parameter, value):
+    with pytest.raises(ValueError, match=f"'{parameter}' parameter .* in the range"):
+        clone(estimator).set_params(**{parameter: value}).fit(GOOD)
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e300])
+@pytest.mark.parametrize(
+    "make",
+    [
+        AlternatingMarginClustering,
+        CuttingPlaneMarginClustering,
+        LeastSquaresMarginClustering,
+        PairwiseMarginClustering,
+        SemidefiniteMarginClustering,
+        pytest.param(
+            lambda **given: LeastSquaresMarginClustering(n_neighbors=5, **given), id="neighbours"
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_kernels_that_compare_nothing_give_finite_models(make, gamma):
+    """All rows alike, or each like itself alone."""
+    model = make(n_clusters=3, kernel="rbf", gamma=gamma, random_state=0).fit(GOOD)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_)
+    assert (model.labels_ == model.predict(GOOD)).all()
 
 
 @some

@@ -521,3 +521,20 @@ def test_bad_labels_are_refused():
 def test_bad_parameters_are_named(params, message):
     with pytest.raises(ValueError, match=message):
         SemidefiniteMarginClustering(**params).fit(two_clouds(10))
+
+
+@BOTH
+@pytest.mark.parametrize("alpha", [1e-12, 1e-6, 1e6, 1e12])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_ends_of_the_range_give_finite_models(relaxation, alpha):
+    X = two_clouds(12)
+    model = SemidefiniteMarginClustering(
+        3, relaxation=relaxation, alpha=alpha, size_penalty=alpha
+    ).fit(X)
+    assert np.isfinite([model.objective_, model.lower_bound_, *model.coef_.ravel()]).all()
+    assert (model.labels_ == model.predict(X)).all()
+
+
+def test_a_relaxation_beyond_working_precision_is_refused():
+    with pytest.raises(ValueError, match="singular to working precision"):
+        SemidefiniteMarginClustering(alpha=1e12, size_penalty=1e-12).fit(two_clouds(12))

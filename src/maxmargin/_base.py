@@ -68,7 +68,7 @@ from .engine.features import (
     fit_features,
     kernel_params,
 )
-from .engine.links import Links
+from .engine.links import HEAVIEST, LIGHTEST, Links
 from .engine.rows import BLOCK, Rows, run, scores
 from .engine.samples import (
     MERGE_ROWS,
@@ -79,6 +79,9 @@ from .engine.samples import (
     make_sample,
 )
 from .engine.threads import one_thread
+
+# Strengths of regularisers: beyond this range solutions are zero, or rounding decides.
+STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -179,7 +182,8 @@ class BaseMarginClustering(
             or cupy array is worked on where it is, and ``labels_`` are there, too.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out.
+            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
+            lie between 1e-9 and 1e9.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 where unknown. They are kept, and the clusters are
             numbered accordingly.
@@ -294,14 +298,15 @@ class BaseMarginClustering(
             X = DaskBlocks(as_dask_array(X, lengths=True), column_names=None if plain else names)
         if isinstance(X, RowBlocks):
             return validated_blocks(self, X, reset)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            accept_large_sparse=True,
-        )
+        with np.errstate(invalid="ignore"):  # the sum by which inf and NaN are found
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                accept_large_sparse=True,
+            )
         if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
             X = X.copy()
             X.sum_duplicates()
@@ -321,6 +326,13 @@ class BaseMarginClustering(
             )
         if not (weights > 0).any():
             raise ValueError("sample_weight is zero everywhere; at least one row must count.")
+        lightest, heaviest = weights[weights > 0].min(), weights.max()
+        if lightest < LIGHTEST or heaviest > HEAVIEST:
+            raise ValueError(
+                f"sample_weight must be 0 or between {LIGHTEST:g} and {HEAVIEST:g}; got weights "
+                f"from {lightest:g} to {heaviest:g}. Multiply all of them by a constant, or set "
+                "the smallest to 0."
+            )
         return weights
 
     def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
@@ -568,7 +580,8 @@ class BaseMarginClustering(
         decision = to_host(self.decision_function(X))
         if is_dask(decision):
             return -float(lazily(self._decision_losses, decision, dtype=np.float64).mean())
-        return -float(self._decision_losses(decision).mean())
+        with np.errstate(over="ignore"):  # rows very far from those of the fit: minus infinity
+            return -float(self._decision_losses(decision).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""

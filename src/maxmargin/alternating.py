@@ -42,7 +42,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import (
     LOSSES,
@@ -188,7 +188,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         **SHARED_CONSTRAINTS,
         "loss": [StrOptions(set(LOSSES))],
         "epsilon": [Interval(Real, 0, 1, closed="left")],
-        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "alpha": [StrOptions({"auto"}), STRENGTH],
         "anneal": [StrOptions({"auto"}), "boolean"],
         "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],

@@ -47,7 +47,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from ._elsewhere import lazy_rows, nameless, of_tensor
 from .cutting_plane import default_alpha
@@ -175,7 +175,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             if name not in ("kernel", "gamma", "degree", "coef0")
         },
         "kernels": [StrOptions({"default", "paper", "precomputed"}), list, tuple],
-        "alpha": [StrOptions({"auto"}), Interval(Real, 1e-12, 1e12, closed="both")],
+        "alpha": [StrOptions({"auto"}), STRENGTH],
         "weight_norm": [Interval(Real, 1, None, closed="left")],
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],

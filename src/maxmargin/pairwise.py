@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model, earlier_fit_kept
 from ._compat import Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
 from .engine.balance import size_floor
@@ -74,7 +74,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         Strength of the regulariser. "cv" takes the value whose model keeps most links that it was
         not shown, by three-fold cross-validation over the links (and known classes).
     unlabeled_weight : float, default=1.0
-        delta above: weight of the rows about which nothing is known.
+        delta above: weight of the rows about which nothing is known, up to 1e6.
     loss : {"pairwise", "hu"}, default="pairwise"
         Losses of links: those above, or those of Hu et al. (2008), for comparison.
     kernel : str or callable, default="rbf"
@@ -166,8 +166,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
-        "alpha": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
-        "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
+        "alpha": [StrOptions({"cv"}), STRENGTH],
+        "unlabeled_weight": [Interval(Real, 0, 1e6, closed="both")],
         "loss": [StrOptions({"pairwise", "hu"})],
         "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
         "on_conflict": [StrOptions({"raise", "soft"})],

@@ -54,7 +54,7 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .alternating import (
     State,
@@ -206,9 +206,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
         "relaxation": [StrOptions({"generalized", "full"})],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "size_penalty": [Interval(Real, 0, None, closed="neither")],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "alpha": [STRENGTH],
+        "size_penalty": [STRENGTH],
+        "ridge": [Interval(Real, 0, STRENGTH.right, closed="both")],
         "max_rows": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     }
 
@@ -518,7 +518,10 @@ def labelling_value(A: np.ndarray, signs: np.ndarray, shares: np.ndarray) -> flo
 def leading_scores(M: np.ndarray) -> np.ndarray:
     """Leading eigenvector, its largest entry positive."""
     n = len(M)
-    v = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1][:, 0]
+    vectors = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1]
+    if vectors.shape[1] == 0:  # LAPACK's search for one of nearly equal eigenvalues finds none
+        vectors = linalg.eigh(M)[1]
+    v = vectors[:, -1]
     return v * np.sign(v[np.abs(v).argmax()])
 
 

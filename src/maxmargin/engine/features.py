@@ -186,9 +186,14 @@ def _gaussian(X, Y, gamma) -> np.ndarray:
     """The Gaussian kernel without the checks of a public function: pivoted Cholesky asks for one
     column at a time, and those checks cost ten times the column.
     """
-    K = negative_squares(X, Y)
-    K *= gamma
-    return np.exp(K, out=K)
+    return gaussian_of(negative_squares(X, Y), gamma)
+
+
+def gaussian_of(D: np.ndarray, gamma: float) -> np.ndarray:
+    """``exp(gamma D)`` of minus the squared distances D, which are overwritten."""
+    with np.errstate(over="ignore"):
+        D *= gamma
+        return np.exp(D, out=D)
 
 
 def negative_squares(X, Y) -> np.ndarray:

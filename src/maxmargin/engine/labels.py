@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..kernels.flips import claim, make_scratch, shake_round, steepest_steps, stochastic_round
+from ..kernels.flips import (
+    claim,
+    least_claim,
+    make_scratch,
+    shake_round,
+    steepest_steps,
+    stochastic_round,
+)
 from .descent import CONVERGED
 from .similarity import Similarity
 
@@ -47,6 +54,11 @@ class LabelProblem:
     floor: float
     known: np.ndarray
     size_prior: float = 0.0
+
+    @property
+    def unit(self) -> float:
+        """Least weight that a cluster claims."""
+        return float(least_claim(self.similarity.weights))
 
     def value(self, labels: np.ndarray, caches: np.ndarray) -> float:
         """J_p = sum_h y_h' R y_h / n_h^p."""
@@ -239,7 +251,7 @@ def _resized(problem: LabelProblem, cluster: int, factor: float) -> LabelProblem
     targets = problem.targets.copy()
     targets[cluster] *= factor
     targets *= problem.targets.sum() / targets.sum()
-    return replace(problem, targets=np.maximum(targets, max(problem.floor, 1.0)))
+    return replace(problem, targets=np.maximum(targets, max(problem.floor, problem.unit)))
 
 
 def adapted_sizes(problem, best: Found, settings, rounds=20, clusters=None, factors=FINE) -> Found:
@@ -304,14 +316,15 @@ class _Arrays:
 
     def fill_small_clusters(self) -> None:
         """A cluster below the floor (or empty) claims its target again."""
-        least = max(self.problem.floor, 1.0) - 1e-9
+        unit = self.problem.unit
+        least = max(self.problem.floor, unit) - 1e-9 * unit
         for _ in range(self.problem.k):
             small = np.flatnonzero(self.sizes < least)
             if len(small) == 0:
                 return
             for d in small:
                 amount = self.problem.targets[d] - self.sizes[d]
-                claim(*self.shared, d, max(amount, 1.0), self.scratch)
+                claim(*self.shared, d, max(amount, unit), self.scratch)
 
 
 def random_labels(problem: LabelProblem, rng) -> np.ndarray:
@@ -386,10 +399,15 @@ def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     used = np.unique(labels)
     leads = scores - scores[np.arange(len(labels)), labels][:, None]
     prices = np.zeros(scores.shape[1])
+    ordered = [np.sort(leads[labels == a], axis=0) for a in used]
+    last = np.array([len(rows) - 1 for rows in ordered])
+    tried: set[bytes] = set()
     for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
-        needed = np.stack(
-            [np.quantile(leads[labels == a], share, axis=0, method="lower") for a in used]
-        )
+        places = np.floor(share * last).astype(int)
+        if places.tobytes() in tried:
+            continue
+        tried.add(places.tobytes())
+        needed = np.stack([rows[place] for rows, place in zip(ordered, places)])
         among = needed[:, used]
         np.fill_diagonal(among, 0.0)
         longest = _longest_paths(among)

@@ -143,7 +143,13 @@ def _kernel_params(X, source: Source, rng) -> dict:
     named = given["gamma"], given["degree"], given["coef0"]
     params = kernel_params(X, source.kernel, *named, rng)
     if "gamma" in params:
-        params["gamma"] /= given["width"] ** (1 if source.kernel == "laplacian" else 2)
+        scaled = params["gamma"] / given["width"]
+        params["gamma"] = scaled if source.kernel == "laplacian" else scaled / given["width"]
+        if not 0.0 < params["gamma"] < np.inf:
+            raise ValueError(
+                f"kernel {source.name!r}: width={given['width']:g} is out of range for these rows; "
+                "widths count in median distances, and values near 1 are usual."
+            )
     return params
 
 
