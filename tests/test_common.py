@@ -579,7 +579,6 @@ def test_a_fit_leaves_nothing_of_the_fit_before(estimator, blobs, k, links):
     assert (model.decision_function(X) == fresh.decision_function(X)).all()
 
 
-@needs_callbacks
 def test_callbacks_routing_and_output_survive_a_refit(blobs):
     X, counter = blobs[0], Counter()
     model = PairwiseMarginClustering(2, n_init=1, random_state=0).set_output(transform="pandas")

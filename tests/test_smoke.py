@@ -109,18 +109,19 @@ def test_every_method_on_the_command_line(method, folder, clouds, capsys):
     line = f"fit d.csv -k 2 --method {method} --id-column who --out labels.csv --model m.skops"
     assert cli.main([*line.split(), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cluster_sizes"] == [25, 25]
-    assert cli.main("predict m.skops d.csv --id-column who --out again.csv".split()) == 0
+    line = "predict m.skops d.csv --id-column who --out again.csv"
+    assert cli.main(line.split()) == 0
     assert (folder / "again.csv").read_text() == (folder / "labels.csv").read_text()
 
 
 def test_the_other_commands(folder, capsys):
     from PIL import Image
 
-    assert cli.main("check d.csv -k 2 --id-column who".split()) == 0
-    assert cli.main("fit d.csv -k 2 --id-column who --plot p.png".split()) == 0
+    assert cli.main(["check", "d.csv", "-k", "2", "--id-column", "who"]) == 0
+    assert cli.main(["fit", "d.csv", "-k", "2", "--id-column", "who", "--plot", "p.png"]) == 0
     pixels = np.repeat([[0, 60], [190, 255]], 20, axis=0).repeat(20, axis=1).astype(np.uint8)
     Image.fromarray(pixels).save(folder / "grey.png")
-    assert cli.main("segment grey.png -k 2 --out regions.png".split()) == 0
+    assert cli.main(["segment", "grey.png", "-k", "2", "--out", "regions.png"]) == 0
     assert (folder / "p.png").exists() and (folder / "regions.png").exists()
     capsys.readouterr()
     assert cli.main(["info", "--json"]) == 0
