@@ -1,4 +1,4 @@
-"""Data of the papers for the benchmarks, read where `maxmargin papers` reads them."""
+"""Data of the papers for the benchmarks, read where `python -m reproduction` reads them."""
 
 import argparse
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.files import DataError
-from maxmargin.papers.data import read_file
+sys.path.insert(0, str(Path(__file__).parents[1]))  # reproduction/ is not installed
+from reproduction.data import DataError, read_file
 
 
 def available(name):

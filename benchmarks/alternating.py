@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/alternating.py [section ...]
 
 Sections: label-free, svr-speed, scale. "Label-free" means that no setting was chosen with the true
-labels. `maxmargin papers alternating` computes the paper's tables.
+labels. `python -m reproduction alternating` computes the paper's tables.
 """
 
 import time
@@ -18,7 +18,7 @@ from maxmargin import AlternatingMarginClustering
 from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.balance import balanced_split, size_floor
 from maxmargin.metrics import clustering_error
-from maxmargin.papers.methods import PAPER_C, gaussian_gamma, mean_kernel
+from reproduction.methods import PAPER_C, gaussian_gamma, mean_kernel
 
 # Rows, balance, and the paper's Table IV: k-means, iterSVM, iterLS-SVM, iterSVR, in percent.
 SETS = {

@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/cutting_plane.py [section ...]
 
 Sections: label-free, empty, float32, qp, scale, csr. All settings are label-free: k and balance are
-given, nothing else. `maxmargin papers cutting_plane` computes the paper's tables.
+given, nothing else. `python -m reproduction cutting_plane` computes the paper's tables.
 """
 
 import time

@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/least_squares.py [section ...]
 
 Sections: label-free, speed, sizes, known. "Label-free" means that no setting was chosen with the
-true labels. `maxmargin papers least_squares` computes the paper's tables.
+true labels. `python -m reproduction least_squares` computes the paper's tables.
 """
 
 import time

@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/multiple_kernel.py [section ...]
 
 Sections: kernels, noise, socp, scale. All settings are label-free: k and balance are given, nothing
-else. `maxmargin papers multiple_kernel` computes the paper's tables.
+else. `python -m reproduction multiple_kernel` computes the paper's tables.
 """
 
 import time

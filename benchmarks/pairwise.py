@@ -4,9 +4,9 @@
 
 Sections: accuracy, noise, passes, speed, scale, closure, queries. All settings of ours are
 label-free: the regulariser is chosen by links held out. ``--full`` takes 20 draws of links, as the
-paper does, instead of 5. `maxmargin papers pairwise` draws the paper's figures. Three defaults
-(kernel width, ``ANNEAL_FROM``, repeated folds) were chosen with the classes of these data sets in
-view, on some of the same draws; so was the shrinkage of DCA, in its favour.
+paper does, instead of 5. `python -m reproduction pairwise` draws the paper's figures. Three
+defaults (kernel width, ``ANNEAL_FROM``, repeated folds) were chosen with the classes of these data
+sets in view, on some of the same draws; so was the shrinkage of DCA, in its favour.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from maxmargin import (
     PairwiseConstraints,
     PairwiseMarginClustering,
 )
-from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
 from maxmargin.queries import PairQueries
+from reproduction.baselines import DCA, MPCKMeans, PCKMeans
 
 
 def unit_columns(X):

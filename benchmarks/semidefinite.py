@@ -3,7 +3,7 @@
 MAXMARGIN_DATA=folder python benchmarks/semidefinite.py [section ...]
 
 Sections: optimum, speed, full, label-free, segment. Nothing is chosen with labels; the paper's
-column GMMC is in `maxmargin papers alternating:table-4`. Times are CPU seconds on one thread.
+column GMMC is in `python -m reproduction alternating:table-4`. Times are CPU seconds on one thread.
 """
 
 import time

@@ -130,7 +130,7 @@ def read_figures(paper: str) -> list[Figure]:
 
     Examples
     --------
-    >>> from maxmargin.papers import read_figures
+    >>> from reproduction import read_figures
     >>> own = [f for f in read_figures("least_squares") if f.scored and f.dataset == "iris"]
     >>> own[0].table, own[0].method, own[0].metric, own[0].value
     ('table-1', 'UMC-RLS', 'ari', 0.96)
@@ -145,7 +145,7 @@ def read_cards() -> dict[str, Card]:
 
     Examples
     --------
-    >>> from maxmargin.papers import read_cards
+    >>> from reproduction import read_cards
     >>> card = read_cards()["digits-3-8"]
     >>> card.n, card.d, card.classes, card.papers
     (357, 64, 2, ('alternating', 'cutting_plane'))

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..files import DataError
+from maxmargin.files import DataError
+
 from . import Card, read_cards
 from .cache import data_hash
 
@@ -93,7 +94,7 @@ def load_data(slug: str, *, online: bool = True) -> DataSet:
 
     Examples
     --------
-    >>> from maxmargin.papers.data import load_data
+    >>> from reproduction.data import load_data
     >>> load_data("iris", online=False).task(0)[0].shape
     (150, 4)
     """

@@ -23,7 +23,7 @@ def number(value: float | None, metric: str = "") -> str:
 
     Examples
     --------
-    >>> from maxmargin.papers.words import number
+    >>> from reproduction.words import number
     >>> number(0.96, "ari"), number(3.375, "error"), number(None)
     ('0.960', '3.4', '-')
     """
@@ -47,8 +47,8 @@ def share_line(share: Share, mode: str) -> str:
 
     Examples
     --------
-    >>> from maxmargin.papers.scoreboard import Share
-    >>> from maxmargin.papers.words import share_line
+    >>> from reproduction.scoreboard import Share
+    >>> from reproduction.words import share_line
     >>> share_line(Share("all", 10, 8, {"post hoc": 6}, {"post hoc": 8}), "post hoc")
     '6 of 8 (75 %)'
     """

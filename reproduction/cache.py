@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..files import atomic_write
+import maxmargin
+from maxmargin.files import atomic_write
+
 from .plan import Unit
 
 __all__ = ["ResultCache", "code_version", "data_hash"]
 
 # What a figure can depend on; reports and reading of users' files are left out.
-COMPUTING = ("*.py", "engine/*.py", "kernels/*.py", "papers/methods.py", "papers/measure.py")
+COMPUTING = ("*.py", "engine/*.py", "kernels/*.py")
+HERE = ("baselines.py", "measure.py", "methods.py")
 NOT_COMPUTING = {"cli.py", "display.py", "inspection.py", "io.py", "persistence.py", "queries.py"}
 
 
@@ -34,20 +37,19 @@ def code_version() -> str:
 
     Examples
     --------
-    >>> from maxmargin.papers.cache import code_version
+    >>> from reproduction.cache import code_version
     >>> code_version().startswith("0.1.0-")
     True
     """
     import sklearn
 
-    from .. import __version__
-
-    root = Path(__file__).parents[1]
     digest = hashlib.sha256(sklearn.__version__.encode())
-    for path in sorted({p for pattern in COMPUTING for p in root.glob(pattern)}):
+    root, here = Path(maxmargin.__file__).parent, Path(__file__).parent
+    package = sorted({p for pattern in COMPUTING for p in root.glob(pattern)})
+    for path in [*package, *(here / name for name in HERE)]:
         if path.name not in NOT_COMPUTING:
             digest.update(_bare(path.read_text(encoding="utf-8")).encode())
-    return f"{__version__}-{digest.hexdigest()[:12]}"
+    return f"{maxmargin.__version__}-{digest.hexdigest()[:12]}"
 
 
 def _bare(source: str) -> str:
@@ -67,7 +69,7 @@ def data_hash(tasks: list[tuple[Any, np.ndarray]]) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.papers.cache import data_hash
+    >>> from reproduction.cache import data_hash
     >>> one = data_hash([(np.zeros((2, 1)), np.zeros(2))])
     >>> one == data_hash([(np.ones((2, 1)), np.zeros(2))])
     False

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxmargin import cli
-from maxmargin.papers import cache as cache_module
-from maxmargin.papers import data as data_module
-from maxmargin.papers import runner as runner_module
-from maxmargin.papers.cache import ResultCache, code_version, data_hash
-from maxmargin.papers.data import DataMissing, load_data
-from maxmargin.papers.plan import Unit
-from maxmargin.papers.runner import Progress, run_units
+from reproduction import cache as cache_module
+from reproduction import data as data_module
+from reproduction import runner as runner_module
+from reproduction.__main__ import main
+from reproduction.cache import ResultCache, code_version, data_hash
+from reproduction.data import DataMissing, load_data
+from reproduction.plan import Unit
+from reproduction.runner import Progress, run_units
 
 
 @pytest.fixture(autouse=True)
@@ -161,12 +161,12 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, monkeypatch, capsys):
         return true_measure(unit, data)
 
     monkeypatch.setattr(runner_module, "measure", measure)
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", "p"]
-    assert cli.main(line) == 130
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", "p"]
+    assert main(line) == 130
     assert "goes on there" in capsys.readouterr().err
     assert len(list(Path("p/cache").glob("*.json"))) == 2 and not Path("p/index.html").exists()
     monkeypatch.setattr(runner_module, "measure", true_measure)
-    assert cli.main([*line, "--minutes", "0", "--json"]) == 0
+    assert main([*line, "--minutes", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["from_cache"] == 2
 
 

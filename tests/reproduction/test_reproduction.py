@@ -17,13 +17,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from maxmargin import (
     AlternatingMarginClustering,
     LeastSquaresMarginClustering,
-    cli,
 )
 from maxmargin.metrics import clustering_error
-from maxmargin.papers import PAPERS, read_figures
-from maxmargin.papers.cache import ResultCache
-from maxmargin.papers.data import READERS, cards
-from maxmargin.papers.methods import (
+from reproduction import PAPERS, read_figures
+from reproduction.__main__ import main
+from reproduction.cache import ResultCache
+from reproduction.data import READERS, cards
+from reproduction.methods import (
     METHODS,
     _lloyd,
     counted_shaking,
@@ -31,12 +31,12 @@ from maxmargin.papers.methods import (
     kernel_kmeans,
     largest_distance,
 )
-from maxmargin.papers.plan import LABEL_FREE, POST_HOC, Curve, Entry, Series, Unit, grid, quickened
-from maxmargin.papers.runner import Results, run_units
-from maxmargin.papers.scoreboard import Row, curve_lines, picked, shares
-from maxmargin.papers.study import load_paper, parse_names, run_study, tables_of
+from reproduction.plan import LABEL_FREE, POST_HOC, Curve, Entry, Series, Unit, grid, quickened
+from reproduction.runner import Results, run_units
+from reproduction.scoreboard import Row, curve_lines, picked, shares
+from reproduction.study import load_paper, parse_names, run_study, tables_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reproduction.md"
 
 
@@ -283,13 +283,17 @@ def test_a_peer_that_is_not_installed_is_skipped_with_a_line():
     ],
 )
 def test_unknown_names_are_refused_with_the_known_ones(names, said, capsys, tmp_path):
-    assert cli.main(["papers", *names, "--out", str(tmp_path)]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main([*names, "--out", str(tmp_path)])
+    assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
 
 def test_an_output_folder_that_cannot_be_written_is_told_at_once(tmp_path, capsys):
     (tmp_path / "taken").write_text("")
-    assert cli.main(["papers", "least_squares", "--out", str(tmp_path / "taken")]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["least_squares", "--out", str(tmp_path / "taken")])
+    assert ended.value.code == 2
     assert "taken: the folder cannot be written to" in capsys.readouterr().err
 
 
@@ -316,14 +320,14 @@ def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("papers")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MAXMARGIN_DATA", raising=False)
-        line = ["papers", "least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
-        assert cli.main([*line, "--out", str(folder)]) == 0
+        line = ["least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
+        assert main([*line, "--out", str(folder)]) == 0
     return folder
 
 
 def test_without_data_the_rows_say_what_would_fetch_them(quick, capsys):
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
-    assert cli.main([*line, "--json"]) == 0
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
+    assert main([*line, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["computed"] == 0 and result["scoreboard"][0]["with_data"] == 2
     rows = {(r["dataset"], r["method"]): r for r in result["rows"] if r["scored"]}
@@ -337,8 +341,8 @@ def test_without_data_the_rows_say_what_would_fetch_them(quick, capsys):
 
 
 def test_the_terminal_shows_the_three_figures(quick, capsys):
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
-    assert cli.main(line) == 0
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
+    assert main(line) == 0
     out = capsys.readouterr().out
     assert re.search(r"data +method +metric +paper +label-free +post hoc", out)
     assert re.search(r"iris +UMC-RLS +ari +0.96 +0\.\d{3} +0\.\d{3} +(not )?reached", out)

@@ -32,10 +32,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ._compat import Interval
-from .constraints import PairwiseConstraints
-from .engine.links import Links
-from .kernels.pairs import penalised_round
+from maxmargin._compat import Interval
+from maxmargin.constraints import PairwiseConstraints
+from maxmargin.engine.links import Links
+from maxmargin.kernels.pairs import penalised_round
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]
 
@@ -77,7 +77,7 @@ class PCKMeans(ClusterMixin, BaseEstimator):
     Examples
     --------
     >>> from maxmargin import PairwiseConstraints
-    >>> from maxmargin.constrained_kmeans import PCKMeans
+    >>> from reproduction.baselines import PCKMeans
     >>> X = [[0.0], [1.0], [5.0], [6.0], [3.2]]
     >>> links = PairwiseConstraints(5, must_link=[(4, 0)])
     >>> labels = PCKMeans(2, penalty=10.0, random_state=0).fit_predict(X, constraints=links)
@@ -203,7 +203,7 @@ class MPCKMeans(PCKMeans):
     --------
     >>> import numpy as np
     >>> from maxmargin import PairwiseConstraints
-    >>> from maxmargin.constrained_kmeans import MPCKMeans
+    >>> from reproduction.baselines import MPCKMeans
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 50)
     >>> X = np.column_stack([y + 0.2 * rng.normal(size=100), 3.0 * rng.normal(size=100)])
@@ -323,7 +323,7 @@ class DCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from maxmargin import PairwiseConstraints
-    >>> from maxmargin.constrained_kmeans import DCA
+    >>> from reproduction.baselines import DCA
     >>> X = np.array([[0.0, 0.0], [0.0, 9.0], [1.0, 0.0], [1.0, 9.0]])
     >>> links = PairwiseConstraints(4, must_link=[(0, 1), (2, 3)], cannot_link=[(0, 2)])
     >>> weights = np.abs(DCA().fit(X, constraints=links).components_[0])

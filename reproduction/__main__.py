@@ -1,23 +1,36 @@
-"""``maxmargin papers``: the tables and figures of the papers, computed beside what they print."""
+"""``python -m reproduction``: compute the papers' tables and figures beside what they print.
+
+Exit codes: 0 ok, 1 failed, 2 bad usage, 130 interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import UsageError
-from .data import told_files
+from maxmargin.files import DataError, atomic_write, check_writable
 
-SUMMARY = "compute the tables and figures of the five papers beside what they print"
-EXAMPLE = "maxmargin papers least_squares alternating:table-4 --quick --out papers"
+from .document import reproduction
+from .pages import index_page, paper_page
+from .pictures import can_draw
+from .plan import MODES
+from .study import Wanted, parse_names, run_study
+from .words import csv_text, number, summary_line, table_lines
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduction",
+        description="Compute the tables and figures of the five papers beside what they print.",
+        epilog="Example: python -m reproduction least_squares alternating:table-4 --quick",
+        allow_abbrev=False,
+    )
     parser.add_argument(
         "names",
         nargs="*",
@@ -44,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline", action="store_true", help="do not ask OpenML for data that are not at hand"
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    return parser
 
 
 def _minutes(text: str) -> float:
@@ -53,27 +68,31 @@ def _minutes(text: str) -> float:
     return value
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run what is asked for and write pages."""
-    from maxmargin.papers.plan import MODES
-    from maxmargin.papers.study import parse_names, run_study
-    from maxmargin.papers.words import summary_line
-
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = make_parser()
+    args = parser.parse_args(argv)
     try:
-        wanted = parse_names(args.names)
+        wanted, folder = parse_names(args.names), _folder(args.out)
     except ValueError as error:
-        raise UsageError(str(error)) from error
-    folder = _folder(args.out)
-    stream = io.StringIO() if args.json else sys.stderr
+        parser.error(str(error))
     try:
-        study = run_study(
-            wanted, folder / "cache", quick=args.quick, online=not args.offline,
-            minutes=args.minutes, stream=stream,
-        )  # fmt: skip
+        result = run(args, wanted, folder)
     except KeyboardInterrupt:
-        print(f"\nwhat was computed is kept in {folder / 'cache'}: the same command goes on there",
-              file=sys.stderr)  # fmt: skip
-        raise
+        print(f"\ninterrupted; what was computed is kept in {folder / 'cache'}: the same command "
+              "goes on there", file=sys.stderr)  # fmt: skip
+        return 130
+    print(json.dumps(result) if args.json else "\n".join(tell(result)))
+    return 0
+
+
+def run(args: argparse.Namespace, wanted: list[Wanted], folder: Path) -> dict[str, Any]:
+    """Run what is wanted, write pages and return what ``--json`` prints."""
+    stream = io.StringIO() if args.json else sys.stderr
+    study = run_study(
+        wanted, folder / "cache", quick=args.quick, online=not args.offline,
+        minutes=args.minutes, stream=stream,
+    )  # fmt: skip
     return {
         "summary": summary_line(study),
         "quick": args.quick,
@@ -86,7 +105,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             }
             for r in study.reports
         ],
-        "rows": [_plain_row(row, MODES) for r in study.reports for row in r.rows],
+        "rows": [_plain_row(row) for r in study.reports for row in r.rows],
         "not_available": study.results.absent,
         "not_run": sorted(set(study.results.skipped.values())),
         "computed": study.results.computed,
@@ -97,18 +116,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _folder(name: str) -> Path:
     """Make the folder, or say why it cannot be written before work is spent."""
-    from maxmargin.files import DataError, check_writable
-
     folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_writable(folder / "index.html")
     except (OSError, DataError) as error:
-        raise UsageError(f"--out {name}: the folder cannot be written to ({error})") from error
+        raise ValueError(f"--out {name}: the folder cannot be written to ({error})") from error
     return folder
 
 
-def _plain_row(row: Any, modes: tuple[str, ...]) -> dict[str, Any]:
+def _plain_row(row: Any) -> dict[str, Any]:
     figure = row.figure
     return {
         "paper": figure.paper,
@@ -120,17 +137,12 @@ def _plain_row(row: Any, modes: tuple[str, ...]) -> dict[str, Any]:
         "label_free": row.label_free,
         "post_hoc": row.post_hoc,
         "scored": figure.scored,
-        "reached": {mode: row.reached(mode) for mode in modes},
+        "reached": {mode: row.reached(mode) for mode in MODES},
         "why": row.why,
     }
 
 
 def _write(study: Any, folder: Path) -> dict[str, str]:
-    from maxmargin.files import atomic_write
-    from maxmargin.papers.document import reproduction
-    from maxmargin.papers.pages import index_page, paper_page
-    from maxmargin.papers.words import csv_text
-
     texts = {
         "index": ("index.html", index_page(study)),
         "results": ("results.csv", csv_text(study)),
@@ -148,9 +160,6 @@ def _write(study: Any, folder: Path) -> dict[str, str]:
 
 def tell(result: dict[str, Any]) -> Iterator[str]:
     """Say what was found: the scored rows, then the scoreboard."""
-    from maxmargin.papers.pictures import can_draw
-    from maxmargin.papers.words import number, table_lines
-
     said = {True: "reached", False: "not reached", None: "-"}
     for paper in dict.fromkeys(row["paper"] for row in result["rows"]):
         scored = [row for row in result["rows"] if row["paper"] == paper and row["scored"]]
@@ -170,4 +179,8 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
     yield result["summary"]
     if not can_draw():
         yield 'no pictures: pip install "maxmargin[plot]"'
-    yield told_files(result["wrote"])
+    yield "wrote " + ", ".join(f"{path} ({what})" for what, path in result["wrote"].items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,7 +14,7 @@ __all__ = ["reproduction"]
 
 HEAD = """# The papers, table by table
 
-This page is written by `maxmargin papers` from its results; do not edit it.
+This page is written by `python -m reproduction` from its results; do not edit it.
 
 {summary}
 

@@ -110,7 +110,7 @@ def tables_of(paper: str) -> list[str]:
 
     Examples
     --------
-    >>> from maxmargin.papers.study import tables_of
+    >>> from reproduction.study import tables_of
     >>> tables_of("least_squares")
     ['table-1', 'table-2', 'figure-3', 'figure-4', 'figure-5']
     """
@@ -124,7 +124,7 @@ def parse_names(names: Sequence[str]) -> list[Wanted]:
 
     Examples
     --------
-    >>> from maxmargin.papers.study import parse_names
+    >>> from reproduction.study import parse_names
     >>> parse_names(["least-squares:table-1"])
     [Wanted(paper='least_squares', tables=('table-1',))]
     """
