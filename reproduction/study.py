@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from . import PAPERS, read_figures
-from .cache import ResultCache
 from .methods import METHODS
 from .plan import LABEL_FREE, Curve, Entry, Unit, quick_curve, quick_unit, quickened
 from .runner import Results, run_units
@@ -173,7 +172,7 @@ def run_study(
     plans = [_Plan.of(want, quick) for want in wanted]
     results = run_units(
         [unit for plan in plans for unit in plan.scored_units()],
-        ResultCache(cache),
+        cache,
         later=[unit for plan in plans for unit in plan.units()],
         online=online,
         minutes=minutes,

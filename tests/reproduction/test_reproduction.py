@@ -21,7 +21,6 @@ from maxmargin import (
 from maxmargin.metrics import clustering_error
 from reproduction import PAPERS, read_figures
 from reproduction.__main__ import main
-from reproduction.cache import ResultCache
 from reproduction.data import READERS, cards
 from reproduction.methods import (
     METHODS,
@@ -81,7 +80,7 @@ def test_the_iris_row_is_what_the_estimator_gives(tmp_path):
     direct = np.mean([adjusted_rand_score(y, labels) for labels in default])
 
     found = entry("least_squares", "table-1", "iris", "UMC-RLS", LABEL_FREE)
-    results = run_units(found.units, ResultCache(tmp_path), online=False)
+    results = run_units(found.units, tmp_path, online=False)
     assert picked(found, "ari", results)[0] == pytest.approx(direct, abs=1e-12)
 
     label_free, post_hoc, at = told_in_document("least_squares", "Table 1", "iris", "UMC-RLS")
@@ -105,7 +104,7 @@ def test_the_digits_row_is_what_the_estimator_gives(tmp_path):
     direct = 100 * clustering_error(y, model.labels_)
 
     found = entry("alternating", "table-4", "digits-3-8", "iterSVR", LABEL_FREE)
-    results = run_units(found.units, ResultCache(tmp_path), online=False)
+    results = run_units(found.units, tmp_path, online=False)
     assert picked(found, "error", results)[0] == pytest.approx(direct, abs=1e-9)
 
     label_free, post_hoc, at = told_in_document("alternating", "Table 4", "digits-3-8", "iterSVR")
