@@ -8,19 +8,17 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from maxmargin.files import DataError, atomic_write, check_writable
-
-from .document import reproduction
-from .pages import index_page, paper_page
 from .pictures import can_draw
-from .plan import MODES
-from .study import Wanted, parse_names, run_study
-from .words import csv_text, number, summary_line, table_lines
+from .report import write_report
+from .study import Study, parse_names, run_study
+from .words import results_table, scored_tables, summary_line, table_text
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -77,41 +75,17 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     try:
-        result = run(args, wanted, folder)
+        study = run_study(
+            wanted, folder / "cache", quick=args.quick, online=not args.offline,
+            minutes=args.minutes, stream=io.StringIO() if args.json else sys.stderr,
+        )  # fmt: skip
     except KeyboardInterrupt:
         print(f"\ninterrupted; what was computed is kept in {folder / 'cache'}: the same command "
               "goes on there", file=sys.stderr)  # fmt: skip
         return 130
-    print(json.dumps(result) if args.json else "\n".join(tell(result)))
+    wrote = [str(path) for path in write_report(study, folder)]
+    print(json.dumps(plain(study, wrote)) if args.json else "\n".join(lines(study, wrote)))
     return 0
-
-
-def run(args: argparse.Namespace, wanted: list[Wanted], folder: Path) -> dict[str, Any]:
-    """Run what is wanted, write pages and return what ``--json`` prints."""
-    stream = io.StringIO() if args.json else sys.stderr
-    study = run_study(
-        wanted, folder / "cache", quick=args.quick, online=not args.offline,
-        minutes=args.minutes, stream=stream,
-    )  # fmt: skip
-    return {
-        "summary": summary_line(study),
-        "quick": args.quick,
-        "scoreboard": [
-            {
-                "paper": r.name,
-                "printed": r.share.printed,
-                "with_data": r.share.with_data,
-                "reached": r.share.reached,
-            }
-            for r in study.reports
-        ],
-        "rows": [_plain_row(row) for r in study.reports for row in r.rows],
-        "not_available": study.results.absent,
-        "not_run": sorted(set(study.results.skipped.values())),
-        "computed": study.results.computed,
-        "from_cache": len(study.results.found) - study.results.computed,
-        "wrote": _write(study, folder),
-    }
 
 
 def _folder(name: str) -> Path:
@@ -119,67 +93,41 @@ def _folder(name: str) -> Path:
     folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_writable(folder / "index.html")
-    except (OSError, DataError) as error:
+    except OSError as error:
         raise ValueError(f"--out {name}: the folder cannot be written to ({error})") from error
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"--out {name}: the folder cannot be written to")
     return folder
 
 
-def _plain_row(row: Any) -> dict[str, Any]:
-    figure = row.figure
+def plain(study: Study, wrote: list[str]) -> dict[str, Any]:
+    """Return what ``--json`` prints."""
+    results = study.results
     return {
-        "paper": figure.paper,
-        "table": figure.table,
-        "dataset": figure.dataset,
-        "method": figure.method,
-        "metric": figure.metric,
-        "paper_value": figure.value,
-        "label_free": row.label_free,
-        "post_hoc": row.post_hoc,
-        "scored": figure.scored,
-        "reached": {mode: row.reached(mode) for mode in MODES},
-        "why": row.why,
+        "summary": summary_line(study),
+        "quick": study.quick,
+        "scoreboard": [asdict(report.share) for report in study.reports],
+        "rows": json.loads(results_table(study).to_json(orient="records")),
+        "not_available": results.absent,
+        "not_run": sorted(set(results.skipped.values())),
+        "computed": results.computed,
+        "from_cache": len(results.found) - results.computed,
+        "wrote": wrote,
     }
 
 
-def _write(study: Any, folder: Path) -> dict[str, str]:
-    texts = {
-        "index": ("index.html", index_page(study)),
-        "results": ("results.csv", csv_text(study)),
-        "document": ("reproduction.md", reproduction(study)),
-    }
+def lines(study: Study, wrote: list[str]) -> Iterator[str]:
+    """Yield what the terminal shows: the scored rows, what is missing, the scoreboard."""
     for report in study.reports:
-        texts[report.name] = (f"{report.name}.html", paper_page(report, study.quick))
-    wrote = {}
-    for what, (name, text) in texts.items():
-        with atomic_write(folder / name) as partial:
-            partial.write_text(text, encoding="utf-8")
-        wrote[what] = str(folder / name)
-    return wrote
-
-
-def tell(result: dict[str, Any]) -> Iterator[str]:
-    """Say what was found: the scored rows, then the scoreboard."""
-    said = {True: "reached", False: "not reached", None: "-"}
-    for paper in dict.fromkeys(row["paper"] for row in result["rows"]):
-        scored = [row for row in result["rows"] if row["paper"] == paper and row["scored"]]
-        for table in dict.fromkeys(row["table"] for row in scored):
-            yield f"{paper}, {table}:"
-            cells = [
-                (row["dataset"], row["method"], row["metric"], f"{row['paper_value']:g}",
-                 number(row["label_free"], row["metric"]), number(row["post_hoc"], row["metric"]),
-                 said[row["reached"]["post hoc"]] if not row["why"] else row["why"])
-                for row in scored
-                if row["table"] == table
-            ]  # fmt: skip
-            head = ("data", "method", "metric", "paper", "label-free", "post hoc", "")
-            yield from (f"  {line}" for line in table_lines(head, cells))
-    yield from result["not_available"].values()
-    yield from result["not_run"]
-    yield result["summary"]
+        for table, cells in scored_tables(report):
+            yield f"{report.name}, {table}:"
+            yield table_text(cells.drop(columns="picked at"))
+    yield from study.results.absent.values()
+    yield from sorted(set(study.results.skipped.values()))
+    yield summary_line(study)
     if not can_draw():
         yield 'no pictures: pip install "maxmargin[plot]"'
-    yield "wrote " + ", ".join(f"{path} ({what})" for what, path in result["wrote"].items())
+    yield f"wrote {', '.join(wrote)}"
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
-"""The same words for figures on the terminal, in pages, in CSV files and in the document."""
+"""Figures and verdicts in words, and tables of them for the terminal, the pages and CSV files."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import asdict
 
-from .plan import LABEL_FREE, MODES, POST_HOC
+import pandas as pd
+
+from . import PAPERS
+from .plan import LABEL_FREE, POST_HOC
 from .scoreboard import Row, Share
-from .study import Study
+from .study import PaperReport, Study
 
-__all__ = ["csv_text", "number", "share_line", "summary_line", "table_lines", "verdict"]
+__all__ = [
+    "board", "document_tables", "markdown", "number", "results_table", "scored_tables",
+    "share_line", "summary_line", "table_name", "table_text", "verdict",
+]  # fmt: skip
 
-COLUMNS = ("paper", "table", "dataset", "method", "metric", "paper_value", "paper_spread",
+COLUMNS = ["paper", "table", "dataset", "method", "metric", "paper_value", "paper_spread",
            "label_free", "post_hoc", "scored", "reached_label_free", "reached_post_hoc",
-           "setting", "why", "note")  # fmt: skip
+           "setting", "why", "note"]  # fmt: skip
 INDICES = ("rand", "ari", "nmi")
 
 
@@ -69,31 +74,100 @@ def summary_line(study: Study) -> str:
     )
 
 
-def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table for the terminal."""
-    widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
-    for row in [head, ["-" * w for w in widths], *rows]:
-        yield "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip()
+def results_table(study: Study) -> pd.DataFrame:
+    """All rows of a study."""
+    rows = [row for report in study.reports for row in report.rows]
+    table = pd.DataFrame([asdict(row.figure) for row in rows])
+    table = table.rename(columns={"value": "paper_value", "spread": "paper_spread"})
+    return table.assign(
+        label_free=pd.Series([row.label_free for row in rows], dtype=float),
+        post_hoc=pd.Series([row.post_hoc for row in rows], dtype=float),
+        reached_label_free=pd.Series([row.reached(LABEL_FREE) for row in rows], dtype="boolean"),
+        reached_post_hoc=pd.Series([row.reached(POST_HOC) for row in rows], dtype="boolean"),
+        setting=[row.setting for row in rows],
+        why=[row.why for row in rows],
+    )[COLUMNS]
 
 
-def csv_text(study: Study) -> str:
-    """All rows of a study as CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for report in study.reports:
-        for row in report.rows:
-            figure = row.figure
-            writer.writerow(
-                [report.name, figure.table, figure.dataset, figure.method, figure.metric,
-                 figure.value, _cell(figure.spread), _cell(row.label_free), _cell(row.post_hoc),
-                 int(figure.scored), *(_cell(row.reached(mode)) for mode in MODES), row.setting,
-                 row.why, figure.note]
-            )  # fmt: skip
-    return out.getvalue()
+def board(study: Study) -> pd.DataFrame:
+    """The scoreboard: how many figures of each paper are reached."""
+    return pd.DataFrame(
+        {
+            "paper": PAPERS[report.name],
+            "scored figures": report.share.printed,
+            "with data": report.share.with_data,
+            **{f"reached {mode}": share_line(report.share, mode)
+               if report.share.printed else "nothing printed as a number"
+               for mode in (POST_HOC, LABEL_FREE)},
+        }
+        for report in study.reports
+    )  # fmt: skip
 
 
-def _cell(value: float | bool | None) -> str:
-    if value is None:
-        return ""
-    return str(int(value)) if isinstance(value, bool) else f"{value:.6g}"
+def document_tables(report: PaperReport) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield what the document shows of a paper: scored rows, fitted powers, ends of figures."""
+    for table, cells in scored_tables(report):
+        yield table_name(table), cells.replace("not reached", "**not reached**")
+    fitted = [
+        {"figure": f"{curve.figure}: {curve.title}", "line": line.label,
+         "exponent": number(line.exponent, "exponent"), "the paper": curve.paper}
+        for curve, lines in report.figures
+        for line in lines
+        if line.exponent is not None
+    ]  # fmt: skip
+    if fitted:
+        yield "Growth of time and steps: exponents of the fitted powers", pd.DataFrame(fitted)
+    ends = [
+        {"figure": curve.title, "at": f"{lines[0].x[-1]:g}",
+         "ours": "; ".join(f"{line.label} {line.y[-1]:.3g}" for line in lines)}
+        for curve, lines in report.figures
+        if not curve.log and curve.y_label != "CPU s"
+    ]  # fmt: skip
+    if ends:
+        yield "Figures, at their right end", pd.DataFrame(ends)
+
+
+def scored_tables(report: PaperReport) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the paper's tables with their scored rows, as text."""
+    scored = [row for row in report.rows if row.figure.scored]
+    for table in dict.fromkeys(row.figure.table for row in scored):
+        yield table, pd.DataFrame([_cells(row) for row in scored if row.figure.table == table])
+
+
+def _cells(row: Row) -> dict[str, str]:
+    figure = row.figure
+    why = row.setting if row.post_hoc is not None else row.why
+    return {
+        "data": figure.dataset,
+        "method": figure.method,
+        "metric": figure.metric,
+        "paper": f"{figure.value:g}",
+        "label-free": number(row.label_free, figure.metric),
+        "post hoc": number(row.post_hoc, figure.metric),
+        "": verdict(row),
+        "picked at": " ".join(filter(None, (why, figure.note and f"({figure.note})"))),
+    }
+
+
+def table_name(table: str) -> str:
+    """Return the name of a table or figure as a heading.
+
+    Examples
+    --------
+    >>> from reproduction.words import table_name
+    >>> table_name("table-4")
+    'Table 4'
+    """
+    return table.replace("-", " ").capitalize()
+
+
+def markdown(cells: pd.DataFrame) -> str:
+    """Return a table in Markdown."""
+    lines = [cells.columns, ["---"] * cells.shape[1], *cells.astype(str).to_numpy()]
+    return "\n".join(f"| {' | '.join(c.replace('|', '/') for c in line)} |" for line in lines)
+
+
+def table_text(cells: pd.DataFrame) -> str:
+    """Return a table of text for the terminal, aligned on the left."""
+    padded = cells.apply(lambda column: column.str.ljust(column.str.len().max()))
+    return padded.to_string(index=False, justify="left")
