@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
-from _data import best_time, classes, load, run_sections, sample, table
+from _data import best_time, load, run_sections, table
 from maxmargin import AlternatingMarginClustering
 from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.balance import balanced_split, size_floor
@@ -22,16 +22,16 @@ from reproduction.methods import PAPER_C, gaussian_gamma, mean_kernel
 
 # Rows, balance, and the paper's Table IV: k-means, iterSVM, iterLS-SVM, iterSVR, in percent.
 SETS = {
-    "digits 3-8": (lambda: classes("optdigits_test", 3, 8), 0.94, (5.3, 4.5, 4.2, 3.4)),
-    "digits 1-7": (lambda: classes("optdigits_test", 1, 7), 0.94, (0.0, 0.0, 0.0, 0.0)),
-    "digits 2-7": (lambda: classes("optdigits_test", 2, 7), 0.94, (3.1, 3.1, 0.6, 0.0)),
-    "digits 8-9": (lambda: classes("optdigits_test", 8, 9), 0.94, (9.3, 4.8, 4.2, 3.7)),
-    "digits 3-9": (lambda: classes("optdigits_train", 3, 9), 0.94, (20.9, 18.8, 15.6, 9.2)),
+    "digits 3-8": (lambda: load("digits-3-8"), 0.94, (5.3, 4.5, 4.2, 3.4)),
+    "digits 1-7": (lambda: load("digits-1-7"), 0.94, (0.0, 0.0, 0.0, 0.0)),
+    "digits 2-7": (lambda: load("digits-2-7"), 0.94, (3.1, 3.1, 0.6, 0.0)),
+    "digits 8-9": (lambda: load("digits-8-9"), 0.94, (9.3, 4.8, 4.2, 3.7)),
+    "digits 3-9": (lambda: load("digits-3-9"), 0.94, (20.9, 18.8, 15.6, 9.2)),
     "ionosphere": (lambda: load("ionosphere"), 0.70, (28.8, 28.5, 24.5, 28.2)),
-    "svmguide1 (s)": (lambda: sample("svmguide1", 500), 0.94, (23.5, 6.6, 6.0, 6.8)),
-    "ringnorm (s)": (lambda: sample("ringnorm", 500), 0.94, (24.0, 23.8, 15.5, 3.2)),
-    "letter A-B": (lambda: classes("letter", 0, 1), 0.94, (17.9, 7.4, 7.4, 7.2)),
-    "satellite C1-C2": (lambda: classes("satellite", 0, 1), 0.70, (4.1, 3.8, 4.4, 3.6)),
+    "svmguide1 (s)": (lambda: load("svmguide1-s"), 0.94, (23.5, 6.6, 6.0, 6.8)),
+    "ringnorm (s)": (lambda: load("ringnorm-s"), 0.94, (24.0, 23.8, 15.5, 3.2)),
+    "letter A-B": (lambda: load("letter-ab"), 0.94, (17.9, 7.4, 7.4, 7.2)),
+    "satellite C1-C2": (lambda: load("satellite-c1-c2"), 0.70, (4.1, 3.8, 4.4, 3.6)),
 }
 
 

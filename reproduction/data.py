@@ -26,7 +26,7 @@ from maxmargin.files import DataError
 
 from . import Card, read_cards
 
-__all__ = ["DataError", "DataMissing", "DataSet", "cards", "load_data"]
+__all__ = ["DataError", "DataMissing", "DataSet", "cards", "data_file", "load_data", "read_file"]
 
 DRAWS = 5  # of the papers' small random subsets, which are not published
 OPENML = {  # numbers there; what comes is checked against the card
@@ -138,11 +138,17 @@ def _file_of(card: Card) -> str:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def read_file(name: str, *, online: bool = True) -> tuple[Any, np.ndarray]:
-    """Rows and classes of one file: from the folder, from scikit-learn, from OpenML."""
+def data_file(name: str) -> Path | None:
+    """Return the npz file in the folder named by MAXMARGIN_DATA; None if it is not there."""
     folder = os.environ.get("MAXMARGIN_DATA")
     path = Path(folder or ".") / f"{name}.npz"
-    if folder and path.is_file():
+    return path if folder and path.is_file() else None
+
+
+def read_file(name: str, *, online: bool = True) -> tuple[Any, np.ndarray]:
+    """Rows and classes of one file: from the folder, from scikit-learn, from OpenML."""
+    path = data_file(name)
+    if path is not None:
         return _read_npz(path)
     if name in SHIPPED:
         return SHIPPED[name]()
