@@ -20,6 +20,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -35,7 +36,6 @@ from threadpoolctl import threadpool_limits
 from maxmargin._compat import Interval
 from maxmargin.constraints import PairwiseConstraints
 from maxmargin.engine.links import Links
-from maxmargin.kernels.pairs import penalised_round
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]
 
@@ -182,6 +182,37 @@ class PCKMeans(ClusterMixin, BaseEstimator):
         broken_cannot = apart[at, a] * (~links.same & (a == b))
         own = _costs(X, centres, metrics)[np.arange(len(X)), labels]
         return float(own.sum() + broken_must.sum() + broken_cannot.sum())
+
+
+@njit(cache=True, nogil=True)
+def penalised_round(costs, labels, order, indptr, partner, link, same, together, apart):
+    """Give every row in turn the cluster that costs least, its links included; in place.
+
+    ``partner[p], link[p], same[p]`` for p in ``indptr[i]:indptr[i + 1]`` are the links of row i. A
+    must-link between clusters g != h costs (together[link, g] + together[link, h]) / 2, a
+    cannot-link inside cluster h costs apart[link, h]. Returns how many labels changed.
+    """
+    k = costs.shape[1]
+    changed = 0
+    cost = np.empty(k)
+    for i in order:
+        cost[:] = costs[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            other = labels[partner[p]]
+            if other < 0:
+                continue
+            j = link[p]
+            if same[p]:
+                for h in range(k):
+                    if h != other:
+                        cost[h] += 0.5 * (together[j, h] + together[j, other])
+            else:
+                cost[other] += apart[j, other]
+        best = np.argmin(cost)
+        if best != labels[i]:
+            labels[i] = best
+            changed += 1
+    return changed
 
 
 class MPCKMeans(PCKMeans):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -294,6 +296,12 @@ def test_an_output_folder_that_cannot_be_written_is_told_at_once(tmp_path, capsy
         main(["least_squares", "--out", str(tmp_path / "taken")])
     assert ended.value.code == 2
     assert "taken: the folder cannot be written to" in capsys.readouterr().err
+
+
+def test_the_command_runs_from_the_root_of_a_clone():
+    line = [sys.executable, "-m", "reproduction", "--help"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "usage: python -m reproduction" in done.stdout and "--quick" in done.stdout
 
 
 def test_names_of_tables_are_read():
