@@ -20,13 +20,6 @@ from reproduction.data import DataMissing, DataSet, load_data
 from reproduction.plan import Unit
 from reproduction.runner import Progress, run_units
 
-
-@pytest.fixture(autouse=True)
-def no_data(monkeypatch):
-    """Tests never see the papers' files, only what scikit-learn ships."""
-    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
-
-
 # -- data -----------------------------------------------------------------------------------------
 
 

@@ -26,17 +26,6 @@ addEventListener("load", () => {
 </script></body>"""
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """A quick study of one table with nothing but what scikit-learn ships, as pages."""
-    folder = tmp_path_factory.mktemp("papers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MAXMARGIN_DATA", raising=False)
-        line = ["least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
-        assert main([*line, "--out", str(folder)]) == 0
-    return folder
-
-
 def opened(page: Path, folder: Path) -> tuple[dict, list[str]]:
     """What a browser of a phone's width makes of a page, and what its console says."""
     text = page.read_text().replace(
@@ -92,7 +81,6 @@ def test_pages_hold_everything_themselves(quick):
 def test_pages_do_without_pictures_where_there_is_no_matplotlib(
     quick, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
     monkeypatch.setattr("reproduction.pictures.find_spec", lambda name: None)
     shutil.copytree(quick / "cache", tmp_path / "cache")
     line = ["least_squares:table-1", "--quick", "--offline", "--out", str(tmp_path)]

@@ -41,12 +41,6 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reproduction.md"
 
 
-@pytest.fixture(autouse=True)
-def no_data(monkeypatch):
-    """Tests never see the papers' files, only what scikit-learn ships."""
-    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
-
-
 def figure(paper, table, dataset, method):
     return next(
         f
@@ -319,17 +313,6 @@ def test_quick_entries_are_smaller_and_keep_the_ends_of_the_grid():
     assert small.units[0].params == full.units[0].params
     assert small.units[-1].params == full.units[-1].params
     assert all(u.seeds == 2 and u.rows == 300 for u in small.units)
-
-
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """A quick study of one table with nothing but what scikit-learn ships, as pages."""
-    folder = tmp_path_factory.mktemp("papers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MAXMARGIN_DATA", raising=False)
-        line = ["least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
-        assert main([*line, "--out", str(folder)]) == 0
-    return folder
 
 
 def test_without_data_the_rows_say_what_would_fetch_them(quick, capsys):
