@@ -1,7 +1,6 @@
-"""Data of the papers for the benchmarks, read where `maxmargin papers` reads them."""
+"""What the benchmarks share: data, from the registry of the reproduction, times and tables."""
 
 import argparse
-import os
 import sys
 import time
 import warnings
@@ -9,39 +8,32 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.files import DataError
-from maxmargin.papers.data import read_file
+sys.path.insert(0, str(Path(__file__).parents[1]))  # reproduction/ is not installed
+from reproduction.data import DataError, data_file, load_data, read_file
 
 
 def available(name):
-    """Whether a data set can be loaded; None stands for data that needs no file."""
-    folder = os.environ.get("MAXMARGIN_DATA")
-    return name is None or (folder is not None and (Path(folder) / f"{name}.npz").exists())
+    """Whether a file of data is there; None stands for data that needs no file."""
+    return name is None or data_file(name) is not None
 
 
-def load(name):
-    """Rows and classes of one data set; a missing file ends the program with what to do."""
+def load(slug):
+    """Rows of a data set of the papers and its classes, numbered from 0."""
+    return _loaded(lambda: load_data(slug, online=False).task(0))
+
+
+def load_file(name):
+    """All rows of a file and their classes, numbered from 0."""
+    return _loaded(lambda: read_file(name, online=False))
+
+
+def _loaded(read):
+    """A missing file ends the program with what to do."""
     try:
-        X, y = read_file(name, online=False)
+        X, y = read()
     except DataError as error:
         sys.exit(str(error))
-    return X.astype(np.float64), y
-
-
-def classes(name, *wanted):
-    """Rows of the wanted classes, numbered from 0 in that order."""
-    X, y = load(name)
-    keep = np.isin(y, wanted)
-    return X[keep], np.searchsorted(np.sort(wanted), y[keep])
-
-
-def sample(name, per_class, seed=0):
-    """The same number of random rows of every class."""
-    X, y = load(name)
-    rng = np.random.RandomState(seed)
-    chosen = [rng.choice(np.flatnonzero(y == c), per_class, replace=False) for c in np.unique(y)]
-    rows = np.concatenate(chosen)
-    return X[rows], y[rows]
+    return X.astype(np.float64), np.unique(y, return_inverse=True)[1]
 
 
 def table(title, columns, rows, decimals=2):

@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/alternating.py [section ...]
 
 Sections: label-free, svr-speed, scale. "Label-free" means that no setting was chosen with the true
-labels. `maxmargin papers alternating` computes the paper's tables.
+labels. `python -m reproduction alternating` computes the paper's tables.
 """
 
 import time
@@ -18,12 +18,12 @@ from maxmargin import AlternatingMarginClustering
 from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.balance import balanced_split, size_floor
 from maxmargin.metrics import clustering_error
-from maxmargin.papers import read_figures
-from maxmargin.papers.alternating import SETS
-from maxmargin.papers.data import load_data
-from maxmargin.papers.measure import measure
-from maxmargin.papers.methods import PAPER_C, gaussian_gamma, mean_kernel
-from maxmargin.papers.plan import Unit
+from reproduction import read_figures
+from reproduction.alternating import SETS
+from reproduction.data import load_data
+from reproduction.measure import measure
+from reproduction.methods import PAPER_C, gaussian_gamma, mean_kernel
+from reproduction.plan import Unit
 
 
 def percent(y, labels):

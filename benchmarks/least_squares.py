@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/least_squares.py [section ...]
 
 Sections: label-free, speed, sizes, known. "Label-free" means that no setting was chosen with the
-true labels. `maxmargin papers least_squares` computes the paper's tables.
+true labels. `python -m reproduction least_squares` computes the paper's tables.
 """
 
 import time
@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from _data import best_time, load, run_sections, table
+from _data import best_time, load, load_file, run_sections, table
 from maxmargin import LeastSquaresMarginClustering
 from maxmargin.engine.similarity import kernel_matrix
 from maxmargin.kernels.flips import make_scratch, shake_round
@@ -31,8 +31,8 @@ def label_free():
     data = {
         "iris": (*load_iris(return_X_y=True), 0.88),
         "digits": (*load_digits(return_X_y=True), 0.85),
-        "coil20": (*load("coil20"), 0.72),
-        "usps": (*load("usps"), 0.65),
+        "coil20": (*load("coil-20"), 0.72),
+        "usps": (*load_file("usps"), 0.65),
         "MNIST 70000 raw": (mnist.astype(np.float32), y, 0.56),
         "MNIST 70000 PCA-50": (mnist.astype(np.float32), y, 0.60),
     }

@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder python benchmarks/multiple_kernel.py [section ...]
 
 Sections: kernels, noise, socp, scale. All settings are label-free: k and balance are given, nothing
-else. `maxmargin papers multiple_kernel` computes the paper's tables.
+else. `python -m reproduction multiple_kernel` computes the paper's tables.
 """
 
 import time
@@ -11,33 +11,24 @@ import time
 import numpy as np
 from sklearn.cluster import KMeans
 
-from _data import classes, load, run_sections, sample, table
+from _data import load, run_sections, table
 from maxmargin import MultipleKernelMarginClustering
 from maxmargin.engine.kernel_weights import solve_cone_program, solve_weights
 from maxmargin.metrics import clustering_accuracy, rand_index
 
-
-def mnist_five():
-    """Digits 0 to 4 of the training part, means of 2 x 2 pixels."""
-    X, y = load("mnist")
-    keep = np.flatnonzero(y[:60_000] < 5)
-    small = X[keep].reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
-    return small.reshape(-1, 196), y[keep]
-
-
 # Rows, k, balance, least accuracy, the paper's accuracy of K1, K2, K3 and MKC.
 SETS = {
-    "digits 1-7": (lambda: classes("optdigits_test", 1, 7), 2, 0.9, 99.5, (100, 95.5, 95.2, 100)),
-    "digits 2-7": (lambda: classes("optdigits_test", 2, 7), 2, 0.9, 99.5, (100, 97.5, 99.2, 100)),
-    "letter A-B": (lambda: classes("letter", 0, 1), 2, 0.9, 94.0, (93.1, 90.4, 93.4, 93.8)),
-    "ringnorm": (lambda: sample("ringnorm", 500), 2, 0.9, 97.0, (76.7, 58.1, 98.4, 99.0)),
-    "satellite": (lambda: classes("satellite", 0, 1), 2, 0.5, 97.0, (98.5, 76.8, 88.7, 99.4)),
-    "digits 0689": (lambda: classes("optdigits_test", 0, 6, 8, 9), 4, 0.9, 95.0,
+    "digits 1-7": (lambda: load("digits-1-7"), 2, 0.9, 99.5, (100, 95.5, 95.2, 100)),
+    "digits 2-7": (lambda: load("digits-2-7"), 2, 0.9, 99.5, (100, 97.5, 99.2, 100)),
+    "letter A-B": (lambda: load("letter-ab"), 2, 0.9, 94.0, (93.1, 90.4, 93.4, 93.8)),
+    "ringnorm": (lambda: load("ringnorm-s"), 2, 0.9, 97.0, (76.7, 58.1, 98.4, 99.0)),
+    "satellite": (lambda: load("satellite-c1-c2"), 2, 0.5, 97.0, (98.5, 76.8, 88.7, 99.4)),
+    "digits 0689": (lambda: load("digits-0689"), 4, 0.9, 95.0,
                     (96.6, 94.1, 84.6, 97.8)),
-    "digits 1279": (lambda: classes("optdigits_test", 1, 2, 7, 9), 4, 0.9, 90.0,
+    "digits 1279": (lambda: load("digits-1279"), 4, 0.9, 90.0,
                     (94.0, 90.1, 90.4, 94.4)),
-    "letter ABCD": (lambda: classes("letter", 0, 1, 2, 3), 4, 0.9, 68.0, (70.8, 65.1, 53.6, 71.9)),
-    "mnist 01234": (mnist_five, 5, 0.9, 90.0, (90.0, 87.3, 90.1, 91.6)),
+    "letter ABCD": (lambda: load("letter-abcd"), 4, 0.9, 68.0, (70.8, 65.1, 53.6, 71.9)),
+    "mnist 01234": (lambda: load("mnist-01234"), 5, 0.9, 90.0, (90.0, 87.3, 90.1, 91.6)),
 }  # fmt: skip
 WIDTHS = (4.0, 2.0, 1.0)
 DEFAULT = ["linear", ("poly", {"degree": 2}), *(("rbf", {"width": w}) for w in WIDTHS)]
@@ -88,7 +79,7 @@ def each_kernel():
 
 
 def noise():
-    X, y = classes("optdigits_test", 2, 7)
+    X, y = load("digits-2-7")
     rng = np.random.default_rng(0)
     wide = np.hstack([X, rng.normal(size=(len(X), 50))])
     real = [(slice(0, 64), spec) for spec in DEFAULT]
@@ -124,7 +115,7 @@ def socp():
                      found.rounds))  # fmt: skip
     table("The subproblem, 15 cuts", ["kernels", "features", "ours ms", "clarabel ms", "ratio",
           "difference", "QPs"], rows)  # fmt: skip
-    X, _ = classes("optdigits_test", 2, 7)
+    X, _ = load("digits-2-7")
     params = {"n_components": None, "n_init": 1, "anneal": False, "balance": 0.9, "random_state": 0,
               "kernels": "paper"}  # fmt: skip
     times = {}
@@ -137,7 +128,7 @@ def socp():
 
 
 def scale():
-    X, _ = mnist_five()
+    X, _ = load("mnist-01234")
     order = np.random.default_rng(0).permutation(len(X))
     rows, times = [], {}
     for n in (3000, 10_000, 30_000):
@@ -147,7 +138,7 @@ def scale():
         rows.append((n, times[n], model.n_passes_))
     table("mnist 01234 against n", ["rows", "CPU s", "passes"], rows)
     print(f"30,000 / 3,000 rows: {times[30_000] / times[3000]:.1f} (target 12)")
-    X, _ = classes("optdigits_test", 0, 6, 8, 9)
+    X, _ = load("digits-0689")
     rows = []
     for count in (1, 2, 5, 10):
         kernels = [("rbf", {"width": w}) for w in np.geomspace(1.0, 8.0, count).round(2).tolist()]

@@ -23,7 +23,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from _data import available, load, run_sections, table
+from _data import available, load, load_file, run_sections, table
 from maxmargin import MaxMarginClustering, choose_n_clusters
 from maxmargin.engine.resampling import kept_cluster, matched, subsamples
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
@@ -42,13 +42,8 @@ def some(X, y, count):
     return X[rows], y[rows]
 
 
-def letters():
-    X, y = load("letter")
-    return X[y < 4], y[y < 4]
-
-
 def ohscal():
-    X, y = some(*load("ohscal_ig1000"), 4000)
+    X, y = some(*load("ohscal"), 4000)
     return TfidfTransformer(sublinear_tf=True).fit_transform(X), y
 
 
@@ -63,20 +58,20 @@ TASKS = {
     "wine": (None, lambda: scaled(*datasets.load_wine(return_X_y=True))),
     "breast_cancer": (None, lambda: scaled(*datasets.load_breast_cancer(return_X_y=True))),
     "digits": (None, lambda: datasets.load_digits(return_X_y=True)),
-    "usps": ("usps", lambda: some(*load("usps"), 4000)),
+    "usps": ("usps", lambda: some(*load_file("usps"), 4000)),
     "mnist": ("mnist", lambda: some(*load("mnist"), 5000)),
-    "coil20": ("coil20", lambda: load("coil20")),
-    "letter": ("letter", letters),
-    "satellite": ("satellite", lambda: scaled(*load("satellite"))),
-    "segment": ("segment", lambda: scaled(*load("segment"))),
+    "coil20": ("coil20", lambda: load("coil-20")),
+    "letter": ("letter", lambda: load("letter-abcd")),
+    "satellite": ("satellite", lambda: scaled(*load_file("satellite"))),
+    "segment": ("segment", lambda: scaled(*load_file("segment"))),
     "ionosphere": ("ionosphere", lambda: load("ionosphere")),
-    "vehicle": ("vehicle", lambda: scaled(*load("vehicle"))),
-    "svmguide1": ("svmguide1", lambda: scaled(*load("svmguide1"))),
-    "ringnorm": ("ringnorm", lambda: some(*load("ringnorm"), 2000)),
-    "magic": ("magic", lambda: some(*scaled(*load("magic")), 4000)),
-    "news20": ("news20_rec", lambda: load("news20_rec")),
+    "vehicle": ("vehicle", lambda: scaled(*load_file("vehicle"))),
+    "svmguide1": ("svmguide1", lambda: scaled(*load_file("svmguide1"))),
+    "ringnorm": ("ringnorm", lambda: some(*load_file("ringnorm"), 2000)),
+    "magic": ("magic", lambda: some(*scaled(*load_file("magic")), 4000)),
+    "news20": ("news20_rec", lambda: load("news-rec")),
     "ohscal": ("ohscal_ig1000", ohscal),
-    "webkb": ("webkb_cornell", lambda: load("webkb_cornell")),
+    "webkb": ("webkb_cornell", lambda: load("webkb-cornell")),
     "moons": (None, lambda: datasets.make_moons(1000, noise=0.08, random_state=0)),
     "blobs": (None, unequal_blobs),
 }

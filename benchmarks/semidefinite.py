@@ -3,7 +3,7 @@
 MAXMARGIN_DATA=folder python benchmarks/semidefinite.py [section ...]
 
 Sections: optimum, speed, full, label-free, segment. Nothing is chosen with labels; the paper's
-column GMMC is in `maxmargin papers alternating:table-4`. Times are CPU seconds on one thread.
+column GMMC is in `python -m reproduction alternating:table-4`. Times are CPU seconds on one thread.
 """
 
 import time
@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances
 from threadpoolctl import threadpool_limits
 
-from _data import best_time, classes, load, run_sections, sample, table
+from _data import best_time, load, run_sections, table
 from maxmargin import SemidefiniteMarginClustering, segment_image
 from maxmargin.commands.demo import ringnorm
 from maxmargin.engine.interior_point import solve_diagonal_sdp
@@ -26,6 +26,7 @@ from maxmargin.engine.relation_sdp import RelationProblem, solve_relation
 from maxmargin.metrics import clustering_error
 from maxmargin.segmentation import pixel_features
 from maxmargin.semidefinite import score_penalty
+from reproduction.data import data_file
 
 
 def ionosphere():
@@ -34,18 +35,18 @@ def ionosphere():
 
 
 SETS = {  # rows, what was aimed at post hoc, the paper's figure
-    "digits 3-8": (partial(classes, "optdigits_test", 3, 8), 4.2, 4.2),
-    "digits 1-7": (partial(classes, "optdigits_test", 1, 7), 0.0, 0.0),
-    "digits 2-7": (partial(classes, "optdigits_test", 2, 7), 1.0, 0.0),
-    "digits 8-9": (partial(classes, "optdigits_test", 8, 9), 7.0, 5.9),
+    "digits 3-8": (partial(load, "digits-3-8"), 4.2, 4.2),
+    "digits 1-7": (partial(load, "digits-1-7"), 0.0, 0.0),
+    "digits 2-7": (partial(load, "digits-2-7"), 1.0, 0.0),
+    "digits 8-9": (partial(load, "digits-8-9"), 7.0, 5.9),
     "ionosphere": (ionosphere, 26.0, 24.2),
 }
 PAPER_SECONDS = {"digits 3-8": 859.8, "digits 1-7": 679.4, "digits 2-7": 1078.0}
 OTHERS = {
-    "digits 3-9": (partial(classes, "optdigits_train", 3, 9), 8.3),
-    "svmguide1 (s)": (partial(sample, "svmguide1", 500), 10.0),
-    "ringnorm (s)": (partial(sample, "ringnorm", 500), 1.4),
-    "letter A-B": (partial(classes, "letter", 0, 1), 7.0),
+    "digits 3-9": (partial(load, "digits-3-9"), 8.3),
+    "svmguide1 (s)": (partial(load, "svmguide1-s"), 10.0),
+    "ringnorm (s)": (partial(load, "ringnorm-s"), 1.4),
+    "letter A-B": (partial(load, "letter-ab"), 7.0),
 }
 
 
@@ -68,7 +69,7 @@ def centred_features(X):
 
 def digits(n):
     """n rows of the digits 3 and 8, or of ringnorm where those do not suffice."""
-    X, _ = classes("optdigits_test", 3, 8)
+    X, _ = load("digits-3-8")
     if n > len(X):
         return ringnorm(n // 2)[0]
     return X[np.random.RandomState(0).permutation(len(X))[:n]]
@@ -287,10 +288,7 @@ def enlarged(pixels, height=480, width=640):
 
 
 def segment():
-    import os
-    from pathlib import Path
-
-    with np.load(Path(os.environ["MAXMARGIN_DATA"]) / "photos.npz") as file:
+    with np.load(data_file("photos")) as file:
         photos = {name: enlarged(file[name]) for name in file}
     rows = []
     with threadpool_limits(1):

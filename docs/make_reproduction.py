@@ -1,6 +1,6 @@
-"""Copy the document of a full run of ``maxmargin papers`` here, its summary to the README.
+"""Copy the document of a full run of ``python -m reproduction`` here, its summary to the README.
 
-maxmargin papers --out papers && python docs/make_reproduction.py papers
+python -m reproduction --out papers && python docs/make_reproduction.py papers
 """
 
 import re
@@ -16,7 +16,8 @@ def main(folder):
     summary = re.search(r"\*\*(Of the .*?)\*\*", text, re.S)
     if summary is None:
         sys.exit(
-            f"{folder}/reproduction.md is of a quick look; run maxmargin papers without --quick"
+            f"{folder}/reproduction.md is of a quick look; "
+            "run python -m reproduction without --quick"
         )
     (ROOT / "docs" / "reproduction.md").write_text(text, encoding="utf-8")
     readme = ROOT / "README.md"

@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
+from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -31,7 +32,6 @@ from maxmargin import (
     SemidefiniteMarginClustering,
     persistence,
 )
-from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans
 from maxmargin.io import DataError
 from maxmargin.persistence import TRUSTED, load_model, save_model
 

@@ -110,6 +110,14 @@ def test_estimators_import_no_extra():
     assert not (ours - base) & OPTIONAL
 
 
+def test_the_reproduction_is_in_the_source_archive_but_not_in_the_wheel():
+    targets = PYPROJECT["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"] == {"packages": ["src/maxmargin"]}
+    assert {"src", "reproduction", "tests"} <= set(targets["sdist"]["include"])
+    code = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    assert not re.search(r"^\s*(?:from|import) reproduction\b", code, re.M)
+
+
 def test_the_classifiers_name_the_supported_versions():
     supported = [c for c in PYPROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", c)]
     assert PYPROJECT["project"]["requires-python"] == ">=3.11"

@@ -1,4 +1,4 @@
-"""The command line: ``maxmargin demo | fit | predict | label | segment | papers | check | info``.
+"""The command line: ``maxmargin demo | fit | predict | label | segment | check | info``.
 
 Exit codes: 0 ok, 1 it ran but failed (bad data, a fit that cannot be done), 2 bad usage (unknown
 options, impossible combinations), 130 interrupted.
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from .commands import UsageError, check, demo, fit, info, label, papers, predict, segment
+from .commands import UsageError, check, demo, fit, info, label, predict, segment
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS: dict[str, ModuleType] = {
@@ -26,7 +26,6 @@ COMMANDS: dict[str, ModuleType] = {
     "predict": predict,
     "label": label,
     "segment": segment,
-    "papers": papers,
     "check": check,
     "info": info,
 }

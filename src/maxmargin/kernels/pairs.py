@@ -143,34 +143,3 @@ def hu_losses(S, first, second, same, weights, codes):
             codes[a, z] += w
             codes[b, z] += w
     return total
-
-
-@njit(cache=True, nogil=True)
-def penalised_round(costs, labels, order, indptr, partner, link, same, together, apart):
-    """Give every row in turn the cluster that costs least, its links included; in place.
-
-    ``partner[p], link[p], same[p]`` for p in ``indptr[i]:indptr[i + 1]`` are the links of row i. A
-    must-link between clusters g != h costs (together[link, g] + together[link, h]) / 2, a
-    cannot-link inside cluster h costs apart[link, h]. Returns how many labels changed.
-    """
-    k = costs.shape[1]
-    changed = 0
-    cost = np.empty(k)
-    for i in order:
-        cost[:] = costs[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            other = labels[partner[p]]
-            if other < 0:
-                continue
-            j = link[p]
-            if same[p]:
-                for h in range(k):
-                    if h != other:
-                        cost[h] += 0.5 * (together[j, h] + together[j, other])
-            else:
-                cost[other] += apart[j, other]
-        best = np.argmin(cost)
-        if best != labels[i]:
-            labels[i] = best
-            changed += 1
-    return changed

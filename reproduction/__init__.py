@@ -25,9 +25,12 @@ A dash in a printed table (it could not be run) has no row. `read_cards` gives t
 
 from __future__ import annotations
 
-import csv
+from collections import defaultdict
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 __all__ = ["METRICS", "PAPERS", "Card", "Figure", "read_cards", "read_figures"]
 
@@ -130,14 +133,15 @@ def read_figures(paper: str) -> list[Figure]:
 
     Examples
     --------
-    >>> from maxmargin.papers import read_figures
+    >>> from reproduction import read_figures
     >>> own = [f for f in read_figures("least_squares") if f.scored and f.dataset == "iris"]
     >>> own[0].table, own[0].method, own[0].metric, own[0].value
     ('table-1', 'UMC-RLS', 'ari', 0.96)
     """
     if paper not in PAPERS:
         raise ValueError(f"paper={paper!r} is not known; the papers are {', '.join(PAPERS)}.")
-    return [_figure(paper, row) for row in _rows(f"figures/{paper}.csv")]
+    types = {"value": "float64", "spread": "float64", "ours": "boolean", "scored": "boolean"}
+    return [Figure(paper=paper, **row) for row in _records(f"figures/{paper}.csv", types)]
 
 
 def read_cards() -> dict[str, Card]:
@@ -145,46 +149,21 @@ def read_cards() -> dict[str, Card]:
 
     Examples
     --------
-    >>> from maxmargin.papers import read_cards
+    >>> from reproduction import read_cards
     >>> card = read_cards()["digits-3-8"]
     >>> card.n, card.d, card.classes, card.papers
     (357, 64, 2, ('alternating', 'cutting_plane'))
     """
-    return {row["slug"]: _card(row) for row in _rows("datasets.csv")}
+    rows = _records("datasets.csv", dict.fromkeys(("n", "d", "classes"), "Int64"))
+    return {r["slug"]: Card(**r | {"papers": tuple(r["papers"].split())}) for r in rows}
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    text = files(__name__).joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines(), strict=True))
-
-
-def _figure(paper: str, row: dict[str, str]) -> Figure:
-    flags = {"0": False, "1": True}
-    return Figure(
-        paper=paper,
-        table=row["table"],
-        dataset=row["dataset"],
-        method=row["method"],
-        metric=row["metric"],
-        value=float(row["value"]),
-        spread=float(row["spread"]) if row["spread"] else None,
-        ours=flags[row["ours"]],
-        scored=flags[row["scored"]],
-        note=row["note"],
-    )
-
-
-def _card(row: dict[str, str]) -> Card:
-    n, d, classes = (int(row[name]) if row[name] else None for name in ("n", "d", "classes"))
-    return Card(
-        slug=row["slug"],
-        title=row["title"],
-        n=n,
-        d=d,
-        classes=classes,
-        source=row["source"],
-        licence=row["licence"],
-        papers=tuple(row["papers"].split()),
-        file=row["file"],
-        how_to_get=row["how_to_get"],
-    )
+def _records(name: str, types: dict[str, str]) -> list[dict[Any, Any]]:
+    """Rows of a csv file; columns without a type are text, empty cells of the others are None."""
+    table = pd.read_csv(
+        Path(__file__).parent / name,
+        dtype=defaultdict(lambda: "str", types),
+        na_values={column: [""] for column in types},
+        keep_default_na=False,
+    ).astype(object)
+    return table.where(table.notna(), None).to_dict("records")

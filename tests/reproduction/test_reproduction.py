@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -17,13 +19,12 @@ from sklearn.metrics.pairwise import euclidean_distances
 from maxmargin import (
     AlternatingMarginClustering,
     LeastSquaresMarginClustering,
-    cli,
 )
 from maxmargin.metrics import clustering_error
-from maxmargin.papers import PAPERS, read_figures
-from maxmargin.papers.cache import ResultCache
-from maxmargin.papers.data import READERS, cards
-from maxmargin.papers.methods import (
+from reproduction import PAPERS, read_figures
+from reproduction.__main__ import main
+from reproduction.data import READERS, cards
+from reproduction.methods import (
     METHODS,
     _lloyd,
     counted_shaking,
@@ -31,19 +32,13 @@ from maxmargin.papers.methods import (
     kernel_kmeans,
     largest_distance,
 )
-from maxmargin.papers.plan import LABEL_FREE, POST_HOC, Curve, Entry, Series, Unit, grid, quickened
-from maxmargin.papers.runner import Results, run_units
-from maxmargin.papers.scoreboard import Row, curve_lines, picked, shares
-from maxmargin.papers.study import load_paper, parse_names, run_study, tables_of
+from reproduction.plan import LABEL_FREE, POST_HOC, Curve, Entry, Series, Unit, grid, quickened
+from reproduction.runner import Results, run_units
+from reproduction.scoreboard import Row, curve_lines, picked, shares
+from reproduction.study import load_paper, parse_names, run_study, tables_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reproduction.md"
-
-
-@pytest.fixture(autouse=True)
-def no_data(monkeypatch):
-    """Tests never see the papers' files, only what scikit-learn ships."""
-    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
 
 
 def figure(paper, table, dataset, method):
@@ -81,7 +76,7 @@ def test_the_iris_row_is_what_the_estimator_gives(tmp_path):
     direct = np.mean([adjusted_rand_score(y, labels) for labels in default])
 
     found = entry("least_squares", "table-1", "iris", "UMC-RLS", LABEL_FREE)
-    results = run_units(found.units, ResultCache(tmp_path), online=False)
+    results = run_units(found.units, tmp_path, online=False)
     assert picked(found, "ari", results)[0] == pytest.approx(direct, abs=1e-12)
 
     label_free, post_hoc, at = told_in_document("least_squares", "Table 1", "iris", "UMC-RLS")
@@ -105,7 +100,7 @@ def test_the_digits_row_is_what_the_estimator_gives(tmp_path):
     direct = 100 * clustering_error(y, model.labels_)
 
     found = entry("alternating", "table-4", "digits-3-8", "iterSVR", LABEL_FREE)
-    results = run_units(found.units, ResultCache(tmp_path), online=False)
+    results = run_units(found.units, tmp_path, online=False)
     assert picked(found, "error", results)[0] == pytest.approx(direct, abs=1e-9)
 
     label_free, post_hoc, at = told_in_document("alternating", "Table 4", "digits-3-8", "iterSVR")
@@ -302,14 +297,24 @@ def test_a_peer_that_is_not_installed_is_skipped_with_a_line():
     ],
 )
 def test_unknown_names_are_refused_with_the_known_ones(names, said, capsys, tmp_path):
-    assert cli.main(["papers", *names, "--out", str(tmp_path)]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main([*names, "--out", str(tmp_path)])
+    assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
 
 def test_an_output_folder_that_cannot_be_written_is_told_at_once(tmp_path, capsys):
     (tmp_path / "taken").write_text("")
-    assert cli.main(["papers", "least_squares", "--out", str(tmp_path / "taken")]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["least_squares", "--out", str(tmp_path / "taken")])
+    assert ended.value.code == 2
     assert "taken: the folder cannot be written to" in capsys.readouterr().err
+
+
+def test_the_command_runs_from_the_root_of_a_clone():
+    line = [sys.executable, "-m", "reproduction", "--help"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "usage: python -m reproduction" in done.stdout and "--quick" in done.stdout
 
 
 def test_names_of_tables_are_read():
@@ -318,6 +323,7 @@ def test_names_of_tables_are_read():
     assert want.has("table-2") and want.has("figure-1") and not want.has("table-3")
     assert parse_names(["pairwise:figure-4", "pairwise"])[0].tables == ()
     assert tables_of("least_squares") == ["table-1", "table-2", "figure-3", "figure-4", "figure-5"]
+    assert tables_of("multiple_kernel") == ["table-2", "table-3", "figure-2", "figure-3"]
 
 
 def test_quick_entries_are_smaller_and_keep_the_ends_of_the_grid():
@@ -329,20 +335,9 @@ def test_quick_entries_are_smaller_and_keep_the_ends_of_the_grid():
     assert all(u.seeds == 2 and u.rows == 300 for u in small.units)
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """A quick study of one table with nothing but what scikit-learn ships, as pages."""
-    folder = tmp_path_factory.mktemp("papers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MAXMARGIN_DATA", raising=False)
-        line = ["papers", "least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
-        assert cli.main([*line, "--out", str(folder)]) == 0
-    return folder
-
-
 def test_without_data_the_rows_say_what_would_fetch_them(quick, capsys):
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
-    assert cli.main([*line, "--json"]) == 0
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
+    assert main([*line, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["computed"] == 0 and result["scoreboard"][0]["with_data"] == 2
     rows = {(r["dataset"], r["method"]): r for r in result["rows"] if r["scored"]}
@@ -356,8 +351,8 @@ def test_without_data_the_rows_say_what_would_fetch_them(quick, capsys):
 
 
 def test_the_terminal_shows_the_three_figures(quick, capsys):
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
-    assert cli.main(line) == 0
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
+    assert main(line) == 0
     out = capsys.readouterr().out
     assert re.search(r"data +method +metric +paper +label-free +post hoc", out)
     assert re.search(r"iris +UMC-RLS +ari +0.96 +0\.\d{3} +0\.\d{3} +(not )?reached", out)

@@ -17,6 +17,9 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
 import maxmargin
+from maxmargin.kernels.flips import make_scratch, shake_round
+
+from . import baselines
 
 __all__ = ["METHODS", "Clusters", "Method"]
 
@@ -133,8 +136,6 @@ def paper_least_squares(X, k, seed, links=None, *, width, ridge, **params) -> Cl
 
 def counted_shaking(X, k, seed, links=None, *, width, ridge, rounds=21) -> Clusters:
     """Algorithm 3 of the least-squares paper by itself: its iterations are the steps taken."""
-    from ..kernels.flips import make_scratch, shake_round
-
     n = X.shape[0]
     gamma = 0.5 / (width * largest_distance(X)) ** 2
     K = np.exp(-gamma * euclidean_distances(X, squared=True))
@@ -270,14 +271,12 @@ def _nearest_neighbours(X, k, seed, links=None) -> Clusters:
 
 
 def _with_links(name: str, X, k, seed, links) -> Clusters:
-    estimator = getattr(import_module("maxmargin.constrained_kmeans"), name)
-    return Clusters(estimator(k, random_state=seed).fit(_dense(X), constraints=links).labels_)
+    model = getattr(baselines, name)(k, random_state=seed)
+    return Clusters(model.fit(_dense(X), constraints=links).labels_)
 
 
 def _dca(X, k, seed, links) -> Clusters:
-    from ..constrained_kmeans import DCA
-
-    mapped = DCA().fit(_dense(X), constraints=links).transform(_dense(X))
+    mapped = baselines.DCA().fit(_dense(X), constraints=links).transform(_dense(X))
     return _kmeans(mapped, k, seed)
 
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..constraints import PairwiseConstraints
-from ..engine.threads import one_thread
-from ..metrics import (
+from maxmargin.constraints import PairwiseConstraints
+from maxmargin.engine.threads import one_thread
+from maxmargin.metrics import (
     adjusted_rand_score,
     balanced_clustering_error,
     clustering_accuracy,
     normalized_mutual_info,
     rand_index,
 )
+
 from .data import DataSet
 from .methods import METHODS
 from .plan import Unit
@@ -31,7 +32,7 @@ def scores(y, labels) -> dict[str, float]:
 
     Examples
     --------
-    >>> from maxmargin.papers.measure import scores
+    >>> from reproduction.measure import scores
     >>> scores([0, 0, 1, 1], [1, 1, 1, 0])["error"]
     25.0
     """
@@ -52,9 +53,9 @@ def measure(unit: Unit, data: DataSet) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from maxmargin.papers.data import load_data
-    >>> from maxmargin.papers.measure import measure
-    >>> from maxmargin.papers.plan import Unit
+    >>> from reproduction.data import load_data
+    >>> from reproduction.measure import measure
+    >>> from reproduction.plan import Unit
     >>> found = measure(Unit("iris", "k-means", seeds=2), load_data("iris", online=False))
     >>> [[round(ari, 2) for ari in task] for task in found["ari"]]
     [[0.73, 0.73]]

@@ -9,22 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
-from maxmargin import cli
-from maxmargin.papers import cache as cache_module
-from maxmargin.papers import data as data_module
-from maxmargin.papers import runner as runner_module
-from maxmargin.papers.cache import ResultCache, code_version, data_hash
-from maxmargin.papers.data import DataMissing, load_data
-from maxmargin.papers.plan import Unit
-from maxmargin.papers.runner import Progress, run_units
-
-
-@pytest.fixture(autouse=True)
-def no_data(monkeypatch):
-    """Tests never see the papers' files, only what scikit-learn ships."""
-    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
-
+from reproduction import cache as cache_module
+from reproduction import data as data_module
+from reproduction import runner as runner_module
+from reproduction.__main__ import main
+from reproduction.cache import code_version
+from reproduction.data import DataMissing, DataSet, load_data
+from reproduction.plan import Unit
+from reproduction.runner import Progress, run_units
 
 # -- data -----------------------------------------------------------------------------------------
 
@@ -69,7 +63,7 @@ def test_a_file_of_the_wrong_shape_is_told_with_what_was_expected(tmp_path, monk
         load_data("letter-ab")
     unit = Unit("letter-ab", "k-means")
     with pytest.warns(UserWarning, match="1555 rows"):
-        results = run_units([unit], ResultCache(tmp_path / "cache"))
+        results = run_units([unit], tmp_path / "cache")
     assert "1555 rows" in results.absent["letter-ab"]
 
 
@@ -108,30 +102,27 @@ def test_tasks_are_the_pairs_and_the_draws_of_the_papers():
 IRIS = Unit("iris", "k-means", seeds=2)
 
 
-def test_results_are_kept_by_code_data_and_setting(tmp_path):
-    first = run_units([IRIS], ResultCache(tmp_path), online=False)
-    again = run_units([IRIS], ResultCache(tmp_path), online=False)
+def test_results_are_kept_by_code_data_and_setting(tmp_path, monkeypatch):
+    first = run_units([IRIS], tmp_path, online=False)
+    again = run_units([IRIS], tmp_path, online=False)
     assert (first.computed, again.computed) == (1, 0)
     assert first.found == again.found
-    assert run_units([IRIS], ResultCache(tmp_path, "other code")).computed == 1
-    assert run_units([replace(IRIS, seeds=3)], ResultCache(tmp_path)).computed == 1
-    digest = load_data("iris").digest()
-    assert ResultCache(tmp_path).get(IRIS, digest) is not None
-    assert ResultCache(tmp_path).get(IRIS, digest[::-1]) is None
+    assert run_units([IRIS], tmp_path, version="other code").computed == 1
+    assert run_units([replace(IRIS, seeds=3)], tmp_path).computed == 1
+    iris = load_data("iris")
+    monkeypatch.setattr(runner_module, "load_data", lambda *_, **__: replace(iris, X=iris.X + 1))
+    assert run_units([IRIS], tmp_path).computed == 1
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"check": 1}', "changed"])
-def test_a_damaged_entry_is_said_and_computed_again(tmp_path, damage):
-    good = run_units([IRIS], ResultCache(tmp_path), online=False)
-    (path,) = tmp_path.glob("*.json")
-    kept = json.loads(path.read_text())
-    kept["result"]["ari"][0][0] = 1.0
-    path.write_text(json.dumps(kept) if damage == "changed" else damage)
-    with pytest.warns(UserWarning, match="damaged and is computed again"):
-        again = run_units([IRIS], ResultCache(tmp_path), online=False)
-    assert again.computed == 1
+@pytest.mark.parametrize("damage", ["", "{", "cut short"])
+def test_a_damaged_entry_is_said_and_computed_again(tmp_path, caplog, damage):
+    good = run_units([IRIS], tmp_path, online=False)
+    (path,) = tmp_path.rglob("output.pkl")
+    path.write_bytes(path.read_bytes()[:40] if damage == "cut short" else damage.encode())
+    again = run_units([IRIS], tmp_path, online=False)
+    assert "Exception while loading results" in caplog.text
     assert again.of(IRIS)["ari"] == good.of(IRIS)["ari"]
-    assert run_units([IRIS], ResultCache(tmp_path), online=False).computed == 0
+    assert run_units([IRIS], tmp_path, online=False).computed == 0
 
 
 def test_the_version_follows_the_program_not_its_comments(monkeypatch):
@@ -142,12 +133,15 @@ def test_the_version_follows_the_program_not_its_comments(monkeypatch):
 
 
 def test_the_hash_sees_rows_classes_and_types():
-    X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])
-    hashes = [
-        data_hash([(X, y)]), data_hash([(X + 1, y)]), data_hash([(X, y[::-1])]),
-        data_hash([(X.astype(np.float32), y)]), data_hash([(X.reshape(2, 3), y[:2])]),
+    X, y, all_rows = np.arange(6.0).reshape(3, 2), np.array([0, 1, 1]), (np.arange(3),)
+    sets = [
+        DataSet("a", X, y, all_rows), DataSet("a", X + 1, y, all_rows),
+        DataSet("a", X, y[::-1], all_rows), DataSet("a", X.astype(np.float32), y, all_rows),
+        DataSet("a", X.reshape(2, 3), y[:2], all_rows), DataSet("a", X, y, (np.arange(2),)),
+        DataSet("a", csr_matrix(X), y, all_rows), DataSet("a", csr_matrix(X + 1), y, all_rows),
     ]  # fmt: skip
-    assert len(set(hashes)) == 5
+    assert len({data.digest() for data in sets}) == len(sets)
+    assert sets[0].digest() == DataSet("b", X.copy(), y.copy(), all_rows).digest()
 
 
 def test_an_interrupted_run_keeps_what_it_has(tmp_path, monkeypatch, capsys):
@@ -161,12 +155,12 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, monkeypatch, capsys):
         return true_measure(unit, data)
 
     monkeypatch.setattr(runner_module, "measure", measure)
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", "p"]
-    assert cli.main(line) == 130
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", "p"]
+    assert main(line) == 130
     assert "goes on there" in capsys.readouterr().err
-    assert len(list(Path("p/cache").glob("*.json"))) == 2 and not Path("p/index.html").exists()
+    assert len(list(Path("p/cache").rglob("output.pkl"))) == 2 and not Path("p/index.html").exists()
     monkeypatch.setattr(runner_module, "measure", true_measure)
-    assert cli.main([*line, "--minutes", "0", "--json"]) == 0
+    assert main([*line, "--minutes", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["from_cache"] == 2
 
 
@@ -175,16 +169,16 @@ def test_a_failing_baseline_does_not_end_the_run_but_ours_does(tmp_path, monkeyp
         raise ValueError("no such luck")
 
     monkeypatch.setattr(runner_module, "measure", fail)
-    results = run_units([IRIS], ResultCache(tmp_path), online=False)
+    results = run_units([IRIS], tmp_path, online=False)
     assert results.skipped[IRIS.setting()] == "k-means: failed (no such luck)"
     with pytest.raises(ValueError, match="no such luck"):
-        run_units([Unit("iris", "least-squares")], ResultCache(tmp_path), online=False)
+        run_units([Unit("iris", "least-squares")], tmp_path, online=False)
 
 
 def test_after_the_minutes_only_the_cache_is_read(tmp_path):
-    run_units([IRIS], ResultCache(tmp_path), online=False)
+    run_units([IRIS], tmp_path, online=False)
     other = replace(IRIS, seeds=1)
-    found = run_units([IRIS, other], ResultCache(tmp_path), online=False, minutes=0)
+    found = run_units([IRIS, other], tmp_path, online=False, minutes=0)
     assert found.of(IRIS) and other.setting() in found.skipped
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -31,11 +32,10 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._compat import Interval
-from .constraints import PairwiseConstraints
-from .engine.links import Links
-from .engine.threads import one_thread
-from .kernels.pairs import penalised_round
+from maxmargin._compat import Interval
+from maxmargin.constraints import PairwiseConstraints
+from maxmargin.engine.links import Links
+from maxmargin.engine.threads import one_thread
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]
 
@@ -77,7 +77,7 @@ class PCKMeans(ClusterMixin, BaseEstimator):
     Examples
     --------
     >>> from maxmargin import PairwiseConstraints
-    >>> from maxmargin.constrained_kmeans import PCKMeans
+    >>> from reproduction.baselines import PCKMeans
     >>> X = [[0.0], [1.0], [5.0], [6.0], [3.2]]
     >>> links = PairwiseConstraints(5, must_link=[(4, 0)])
     >>> labels = PCKMeans(2, penalty=10.0, random_state=0).fit_predict(X, constraints=links)
@@ -184,6 +184,37 @@ class PCKMeans(ClusterMixin, BaseEstimator):
         return float(own.sum() + broken_must.sum() + broken_cannot.sum())
 
 
+@njit(cache=True, nogil=True)
+def penalised_round(costs, labels, order, indptr, partner, link, same, together, apart):
+    """Give every row in turn the cluster that costs least, its links included; in place.
+
+    ``partner[p], link[p], same[p]`` for p in ``indptr[i]:indptr[i + 1]`` are the links of row i. A
+    must-link between clusters g != h costs (together[link, g] + together[link, h]) / 2, a
+    cannot-link inside cluster h costs apart[link, h]. Returns how many labels changed.
+    """
+    k = costs.shape[1]
+    changed = 0
+    cost = np.empty(k)
+    for i in order:
+        cost[:] = costs[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            other = labels[partner[p]]
+            if other < 0:
+                continue
+            j = link[p]
+            if same[p]:
+                for h in range(k):
+                    if h != other:
+                        cost[h] += 0.5 * (together[j, h] + together[j, other])
+            else:
+                cost[other] += apart[j, other]
+        best = np.argmin(cost)
+        if best != labels[i]:
+            labels[i] = best
+            changed += 1
+    return changed
+
+
 class MPCKMeans(PCKMeans):
     """PCKMeans with a diagonal metric learned for each cluster.
 
@@ -203,7 +234,7 @@ class MPCKMeans(PCKMeans):
     --------
     >>> import numpy as np
     >>> from maxmargin import PairwiseConstraints
-    >>> from maxmargin.constrained_kmeans import MPCKMeans
+    >>> from reproduction.baselines import MPCKMeans
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 50)
     >>> X = np.column_stack([y + 0.2 * rng.normal(size=100), 3.0 * rng.normal(size=100)])
@@ -323,7 +354,7 @@ class DCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from maxmargin import PairwiseConstraints
-    >>> from maxmargin.constrained_kmeans import DCA
+    >>> from reproduction.baselines import DCA
     >>> X = np.array([[0.0, 0.0], [0.0, 9.0], [1.0, 0.0], [1.0, 9.0]])
     >>> links = PairwiseConstraints(4, must_link=[(0, 1), (2, 3)], cannot_link=[(0, 2)])
     >>> weights = np.abs(DCA().fit(X, constraints=links).components_[0])

@@ -7,11 +7,13 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TextIO
 
-from ..files import DataError
-from .cache import ResultCache
-from .data import DataMissing, DataSet, cards, load_data
+from joblib import Memory
+
+from .cache import code_version
+from .data import DataError, DataMissing, DataSet, cards, load_data
 from .measure import measure
 from .methods import METHODS, OURS
 from .plan import Unit
@@ -101,8 +103,9 @@ class Progress:
 
 def run_units(
     units: Iterable[Unit],
-    cache: ResultCache,
+    cache: Path,
     *,
+    version: str | None = None,
     later: Iterable[Unit] = (),
     online: bool = True,
     minutes: float = float("inf"),
@@ -113,7 +116,10 @@ def run_units(
     Parameters
     ----------
     units : iterable of Unit
-    cache : ResultCache
+    cache : Path
+        Folder of stored results.
+    version : str, default=None
+        Version of the code; None takes the present one.
     later : iterable of Unit
         Those that come after all the others.
     online : bool, default=True
@@ -127,6 +133,8 @@ def run_units(
     -------
     Results
     """
+    stored = Memory(cache, verbose=0).cache(_result, ignore=["unit", "data"])
+    version = code_version() if version is None else version
     first = _by_data(units, set())
     rest = _by_data(later, {setting for group in first.values() for setting in group})
     results = Results(deadline=time.monotonic() + 60.0 * minutes)
@@ -134,7 +142,7 @@ def run_units(
     progress = Progress(sum(_weight(u) for _, group in groups for u in group.values()), stream)
     try:
         for slug, group in groups:
-            _run_group(slug, group, cache, online, results, progress)
+            _run_group(slug, group, stored, version, online, results, progress)
     finally:
         progress.close()
     return results
@@ -148,7 +156,12 @@ def _by_data(units: Iterable[Unit], known: set[str]) -> dict[str, dict[str, Unit
     return found
 
 
-def _run_group(slug, group, cache, online, results: Results, progress: Progress) -> None:
+def _result(setting: str, digest: str, version: str, unit: Unit, data: DataSet) -> dict[str, Any]:
+    """Measure a unit; the cache tells results apart by the first three arguments."""
+    return measure(unit, data)
+
+
+def _run_group(slug, group, stored, version, online, results: Results, progress: Progress) -> None:
     try:
         data = load_data(slug, online=online)
     except DataError as error:
@@ -159,32 +172,29 @@ def _run_group(slug, group, cache, online, results: Results, progress: Progress)
         return
     digest = data.digest()
     for setting, unit in group.items():
+        call = (setting, digest, version, unit, data)
         why = _not_run(unit, data)
-        kept = None if why else cache.get(unit, digest)
+        cached = not why and stored.check_call_in_cache(*call)
+        if not (why or cached) and time.monotonic() > results.deadline:
+            why = TIME_IS_UP
         if why:
             results.skipped[setting] = why
-        elif kept is not None:
-            results.found[setting] = kept
-        elif time.monotonic() > results.deadline:
-            results.skipped[setting] = TIME_IS_UP
         else:
-            _compute(unit, data, digest, cache, results)
-            results.computed += 1
-        progress.step(_weight(unit), f"{slug}: {unit.method}", bool(why) or kept is not None)
+            _take(stored, call, unit, results)
+            results.computed += not cached
+        progress.step(_weight(unit), f"{slug}: {unit.method}", bool(why) or cached)
 
 
-def _compute(unit: Unit, data: DataSet, digest: str, cache: ResultCache, results: Results) -> None:
+def _take(stored, call: tuple, unit: Unit, results: Results) -> None:
+    """Add a result: the stored one, or a new one, which is stored."""
     try:
-        result = measure(unit, data)
+        results.found[unit.setting()] = stored(*call)
     except Exception as error:
         if METHODS[unit.method].kind == OURS:
             raise
         # What others do on some data must not end the run.
         said = " ".join(str(error).split()) or type(error).__name__
         results.skipped[unit.setting()] = f"{METHODS[unit.method].title}: failed ({said:.80})"
-        return
-    cache.put(unit, digest, result)
-    results.found[unit.setting()] = result
 
 
 def _not_run(unit: Unit, data: DataSet) -> str | None:

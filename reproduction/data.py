@@ -18,14 +18,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy import sparse
 
-from ..files import DataError
-from . import Card, read_cards
-from .cache import data_hash
+from maxmargin.files import DataError
 
-__all__ = ["DataMissing", "DataSet", "cards", "load_data"]
+from . import Card, read_cards
+
+__all__ = ["DataError", "DataMissing", "DataSet", "cards", "data_file", "load_data", "read_file"]
 
 DRAWS = 5  # of the papers' small random subsets, which are not published
 OPENML = {  # numbers there; what comes is checked against the card
@@ -62,7 +63,9 @@ class DataSet:
 
     def digest(self) -> str:
         """Return a digest of rows, classes and tasks."""
-        return data_hash([(self.X, self.y), *((rows, rows[:0]) for rows in self.parts)])
+        X = self.X
+        rows = (X.data, X.indices, X.indptr, X.shape) if sparse.issparse(X) else X
+        return joblib.hash((rows, self.y, self.parts))
 
 
 @cache
@@ -93,7 +96,7 @@ def load_data(slug: str, *, online: bool = True) -> DataSet:
 
     Examples
     --------
-    >>> from maxmargin.papers.data import load_data
+    >>> from reproduction.data import load_data
     >>> load_data("iris", online=False).task(0)[0].shape
     (150, 4)
     """
@@ -135,11 +138,17 @@ def _file_of(card: Card) -> str:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def read_file(name: str, *, online: bool = True) -> tuple[Any, np.ndarray]:
-    """Rows and classes of one file: from the folder, from scikit-learn, from OpenML."""
+def data_file(name: str) -> Path | None:
+    """Return the npz file in the folder named by MAXMARGIN_DATA; None if it is not there."""
     folder = os.environ.get("MAXMARGIN_DATA")
     path = Path(folder or ".") / f"{name}.npz"
-    if folder and path.is_file():
+    return path if folder and path.is_file() else None
+
+
+def read_file(name: str, *, online: bool = True) -> tuple[Any, np.ndarray]:
+    """Rows and classes of one file: from the folder, from scikit-learn, from OpenML."""
+    path = data_file(name)
+    if path is not None:
         return _read_npz(path)
     if name in SHIPPED:
         return SHIPPED[name]()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from maxmargin import cli
+from reproduction.__main__ import main
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 PROBE = """<script>
@@ -24,17 +24,6 @@ addEventListener("load", () => {
   document.body.append(found);
 });
 </script></body>"""
-
-
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """A quick study of one table with nothing but what scikit-learn ships, as pages."""
-    folder = tmp_path_factory.mktemp("papers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MAXMARGIN_DATA", raising=False)
-        line = ["papers", "least_squares:table-1", "least_squares:figure-3", "--quick", "--offline"]
-        assert cli.main([*line, "--out", str(folder)]) == 0
-    return folder
 
 
 def opened(page: Path, folder: Path) -> tuple[dict, list[str]]:
@@ -92,10 +81,9 @@ def test_pages_hold_everything_themselves(quick):
 def test_pages_do_without_pictures_where_there_is_no_matplotlib(
     quick, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.delenv("MAXMARGIN_DATA", raising=False)
-    monkeypatch.setattr("maxmargin.papers.pictures.find_spec", lambda name: None)
+    monkeypatch.setattr("reproduction.pictures.find_spec", lambda name: None)
     shutil.copytree(quick / "cache", tmp_path / "cache")
-    line = ["papers", "least_squares:table-1", "--quick", "--offline", "--out", str(tmp_path)]
-    assert cli.main(line) == 0
+    line = ["least_squares:table-1", "--quick", "--offline", "--out", str(tmp_path)]
+    assert main(line) == 0
     assert "<img" not in (tmp_path / "least_squares.html").read_text()
     assert "no pictures: pip install" in capsys.readouterr().out

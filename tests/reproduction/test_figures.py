@@ -12,7 +12,7 @@ from importlib.resources import files
 
 import pytest
 
-from maxmargin.papers import METRICS, PAPERS, read_cards, read_figures
+from reproduction import METRICS, PAPERS, read_cards, read_figures
 
 ALL = {paper: read_figures(paper) for paper in PAPERS}
 EVERY = [f for figures in ALL.values() for f in figures]
@@ -105,7 +105,7 @@ def test_an_unknown_paper_is_named_with_the_known_ones():
 
 
 def test_every_file_is_a_paper_and_every_line_is_whole():
-    package = files("maxmargin.papers")
+    package = files("reproduction")
     names = {path.name for path in package.joinpath("figures").iterdir()}
     assert names == {f"{paper}.csv" for paper in PAPERS}
     for path in (package / "datasets.csv", *package.joinpath("figures").iterdir()):

@@ -148,7 +148,7 @@ def grid(unit: Unit, **axes: Iterable[Any]) -> tuple[Unit, ...]:
 
     Examples
     --------
-    >>> from maxmargin.papers.plan import Unit, grid
+    >>> from reproduction.plan import Unit, grid
     >>> [u.params for u in grid(Unit("iris", "k-means"), a=[1, 2])]
     [{'a': 1}, {'a': 2}]
     """

@@ -279,7 +279,7 @@ def exponent(x, y) -> float | None:
 
     Examples
     --------
-    >>> from maxmargin.papers.scoreboard import exponent
+    >>> from reproduction.scoreboard import exponent
     >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
     2.0
     """

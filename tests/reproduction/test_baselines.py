@@ -9,8 +9,8 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import PairwiseConstraints
-from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans, discriminative_scatters
 from maxmargin.metrics import adjusted_rand_score, clustering_accuracy
+from reproduction.baselines import DCA, MPCKMeans, PCKMeans, discriminative_scatters
 
 
 @parametrize_with_checks([PCKMeans(n_init=1), MPCKMeans(n_init=1), DCA()])

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from . import PAPERS, read_figures
-from .cache import ResultCache
 from .methods import METHODS
 from .plan import LABEL_FREE, Curve, Entry, Unit, quick_curve, quick_unit, quickened
 from .runner import Results, run_units
@@ -110,7 +109,7 @@ def tables_of(paper: str) -> list[str]:
 
     Examples
     --------
-    >>> from maxmargin.papers.study import tables_of
+    >>> from reproduction.study import tables_of
     >>> tables_of("least_squares")
     ['table-1', 'table-2', 'figure-3', 'figure-4', 'figure-5']
     """
@@ -124,7 +123,7 @@ def parse_names(names: Sequence[str]) -> list[Wanted]:
 
     Examples
     --------
-    >>> from maxmargin.papers.study import parse_names
+    >>> from reproduction.study import parse_names
     >>> parse_names(["least-squares:table-1"])
     [Wanted(paper='least_squares', tables=('table-1',))]
     """
@@ -173,7 +172,7 @@ def run_study(
     plans = [_Plan.of(want, quick) for want in wanted]
     results = run_units(
         [unit for plan in plans for unit in plan.scored_units()],
-        ResultCache(cache),
+        cache,
         later=[unit for plan in plans for unit in plan.units()],
         online=online,
         minutes=minutes,
