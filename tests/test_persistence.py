@@ -13,7 +13,6 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
-from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -76,11 +75,6 @@ FITS = {
         2, kernels=["linear", "rbf"], random_state=0
     ).fit(THREE),
     "semidefinite": lambda: SemidefiniteMarginClustering(2, random_state=0).fit(THREE),
-    "PCKMeans": lambda: PCKMeans(2, random_state=0).fit(THREE, constraints=LINKS),
-    "MPCKMeans": lambda: MPCKMeans(2, random_state=0).fit(THREE, constraints=LINKS),
-    "DCA": lambda: make_pipeline(DCA(), AlternatingMarginClustering(random_state=0)).fit(
-        THREE, dca__constraints=LINKS
-    ),
 }
 
 

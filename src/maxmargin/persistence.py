@@ -29,9 +29,6 @@ _VERSION = "_maxmargin_version"
 TRUSTED = (
     "maxmargin.alternating.AlternatingMarginClustering",
     "maxmargin.bisecting.BisectingMarginClustering",
-    "maxmargin.constrained_kmeans.DCA",
-    "maxmargin.constrained_kmeans.MPCKMeans",
-    "maxmargin.constrained_kmeans.PCKMeans",
     "maxmargin.constraints.PairwiseConstraints",
     "maxmargin.cutting_plane.CuttingPlaneMarginClustering",
     "maxmargin.engine.confidence.Calibration",
