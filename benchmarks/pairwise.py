@@ -22,8 +22,8 @@ from maxmargin import (
     PairwiseConstraints,
     PairwiseMarginClustering,
 )
+from maxmargin.active import PairQueries
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
-from maxmargin.queries import PairQueries
 from reproduction.baselines import DCA, MPCKMeans, PCKMeans
 
 # Data set, links and the accuracy aimed at (None: printed only).

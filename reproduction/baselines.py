@@ -32,10 +32,10 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin._compat import Interval
+from maxmargin._callbacks import Interval
+from maxmargin._core.links import Links
+from maxmargin._core.threads import one_thread
 from maxmargin.constraints import PairwiseConstraints
-from maxmargin.engine.links import Links
-from maxmargin.engine.threads import one_thread
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]
 

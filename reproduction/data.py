@@ -22,7 +22,7 @@ import joblib
 import numpy as np
 from scipy import sparse
 
-from maxmargin.files import DataError
+from maxmargin._files import DataError
 
 from . import Card, read_cards
 

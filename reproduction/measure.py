@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin._core.threads import one_thread
 from maxmargin.constraints import PairwiseConstraints
-from maxmargin.engine.threads import one_thread
 from maxmargin.metrics import (
     adjusted_rand_score,
     balanced_clustering_error,

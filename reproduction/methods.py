@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
 import maxmargin
-from maxmargin.kernels.flips import make_scratch, shake_round
+from maxmargin.least_squares._numba import make_scratch, shake_round
 
 from . import baselines
 

@@ -35,7 +35,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
 import maxmargin
-from maxmargin.engine.balance import size_floor
+from maxmargin._core.size_floor import size_floor
 
 CPU_LIMIT, KILL_AFTER = 20.0, 60.0  # seconds of CPU
 OWN = Path(maxmargin.__file__).parent

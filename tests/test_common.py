@@ -39,9 +39,9 @@ from maxmargin import (
     SemidefiniteMarginClustering,
     TimeLimit,
 )
-from maxmargin.commands.demo import ringnorm
-from maxmargin.engine import lapack
-from maxmargin.engine.patience import interruptible
+from maxmargin._core import lapack
+from maxmargin._core.interrupt import interruptible
+from maxmargin.cli.demo import ringnorm
 from maxmargin.persistence import load_model, save_model
 
 ESTIMATORS = [
@@ -460,7 +460,7 @@ def test_ctrl_c_during_a_compilation_is_a_keyboard_interrupt(tmp_path):
 
 
 def test_long_compiled_searches_return_now_and_then(monkeypatch):
-    from maxmargin.engine import labels
+    from maxmargin.least_squares import _label_search as labels
 
     X = np.random.default_rng(0).normal(size=(300, 3))
     model = LeastSquaresMarginClustering(4, search="steepest", n_init=1, random_state=0)

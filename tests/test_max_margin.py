@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
-from maxmargin.engine.spreads import spread_clusters
-from maxmargin.max_margin import kind_of_rows
+from maxmargin._auto import kind_of_rows
+from maxmargin.least_squares._scale_mixture import spread_clusters
 from maxmargin.metrics import adjusted_rand_score
 from maxmargin.persistence import load_model, save_model
 
@@ -176,7 +176,7 @@ def test_a_time_budget_searches_on_and_never_for_worse(monkeypatch):
     """A clock that ticks whenever it is read, so that nothing depends on the machine."""
     clock = count()
     ticking = SimpleNamespace(monotonic=lambda: next(clock))
-    monkeypatch.setattr("maxmargin.engine.labels.time", ticking)
+    monkeypatch.setattr("maxmargin.least_squares._label_search.time", ticking)
     monkeypatch.setattr("maxmargin.least_squares.time", ticking)
     X = load_digits().data[:400]
     objectives, ticks = [], []

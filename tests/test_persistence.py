@@ -218,8 +218,8 @@ def craft(path, bad):
 
 
 OWN = "maxmargin.alternating.AlternatingMarginClustering"
-LOG = "maxmargin.answers.AnswerLog"
-NPY = "maxmargin.formats.blocks.NpyReader"
+LOG = "maxmargin._answers.AnswerLog"
+NPY = "maxmargin._data.files.NpyReader"
 ATTACKS = {
     "class called": lambda p: call(LOG, value(p), value(3)),
     "class called as a loss": lambda p: reduced("LossNode", LOG, value(p), value(3)),
@@ -230,16 +230,16 @@ ATTACKS = {
     "class itself": lambda p: node("TypeNode", LOG),
     "reader": lambda p: call(NPY, value(p), value(0), value(None), value([]), value(3)),
     "result": lambda p: call("maxmargin.io.Table", *map(value, (1, 2, 3, 4, p))),
-    "class that a module imports": lambda p: call("maxmargin.answers.Path", value(p)),
-    "function": lambda p: node("FunctionNode", "maxmargin.answers.write_answers"),
-    "function called": lambda p: call("maxmargin.answers.write_answers", value(p), value(3)),
-    "function of a dictionary": lambda p: mapping({p: value(3)}, "maxmargin.files.check_exists"),
+    "class that a module imports": lambda p: call("maxmargin._answers.Path", value(p)),
+    "function": lambda p: node("FunctionNode", "maxmargin._answers.write_answers"),
+    "function called": lambda p: call("maxmargin._answers.write_answers", value(p), value(3)),
+    "function of a dictionary": lambda p: mapping({p: value(3)}, "maxmargin._files.check_exists"),
     "command line": lambda p: call("maxmargin.cli.main", value(["demo", "--folder", p])),
     "partial": lambda p: node(
         "PartialNode",
         "functools.partial",
         content={
-            "func": node("FunctionNode", "maxmargin.answers.write_answers"),
+            "func": node("FunctionNode", "maxmargin._answers.write_answers"),
             "args": sequence(value(p), value(3)),
             "kwds": mapping({}),
             "namespace": value(None),

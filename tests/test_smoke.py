@@ -10,9 +10,10 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 import maxmargin
-from maxmargin import CuttingPlaneMarginClustering, PairwiseConstraints, TimeLimit, cli, open_rows
+from maxmargin import CuttingPlaneMarginClustering, PairwiseConstraints, TimeLimit, open_rows
 from maxmargin._base import BaseMarginClustering
-from maxmargin.commands.methods import METHODS
+from maxmargin.cli import main as cli
+from maxmargin.cli.methods import METHODS
 from maxmargin.persistence import load_model, save_model
 
 PUBLIC = {name: getattr(maxmargin, name) for name in maxmargin.__all__}

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .files import DataError, atomic_write, check_exists, check_suffix
+from ._files import DataError, atomic_write, check_exists, check_suffix
 
 __all__ = ["load_model", "save_model"]
 
@@ -27,21 +27,21 @@ _VERSION = "_maxmargin_version"
 # the state they are given: neither may do more than store values. A new estimator, or a class of
 # its fitted attributes, joins this list by name; no type is trusted for the package it is in.
 TRUSTED = (
-    "maxmargin.alternating.AlternatingMarginClustering",
-    "maxmargin.bisecting.BisectingMarginClustering",
+    "maxmargin._auto.Alternative",
+    "maxmargin._auto.MaxMarginClustering",
+    "maxmargin._bisecting.BisectingMarginClustering",
+    "maxmargin._core.features.FeatureMap",
+    "maxmargin.alternating._estimator.AlternatingMarginClustering",
     "maxmargin.constraints.PairwiseConstraints",
-    "maxmargin.cutting_plane.CuttingPlaneMarginClustering",
-    "maxmargin.engine.confidence.Calibration",
-    "maxmargin.engine.features.FeatureMap",
-    "maxmargin.engine.mixture.MixedMap",
-    "maxmargin.engine.stack.FeatureStack",
-    "maxmargin.engine.stack.Source",
-    "maxmargin.least_squares.LeastSquaresMarginClustering",
-    "maxmargin.max_margin.Alternative",
-    "maxmargin.max_margin.MaxMarginClustering",
-    "maxmargin.multiple_kernel.MultipleKernelMarginClustering",
-    "maxmargin.pairwise.PairwiseMarginClustering",
-    "maxmargin.semidefinite.SemidefiniteMarginClustering",
+    "maxmargin.cutting_plane._estimator.CuttingPlaneMarginClustering",
+    "maxmargin.cutting_plane._kernel_list.FeatureStack",
+    "maxmargin.cutting_plane._kernel_list.Source",
+    "maxmargin.cutting_plane._multiple_kernel.MultipleKernelMarginClustering",
+    "maxmargin.least_squares._confidence.Calibration",
+    "maxmargin.least_squares._estimator.LeastSquaresMarginClustering",
+    "maxmargin.least_squares._graph.MixedMap",
+    "maxmargin.pairwise._estimator.PairwiseMarginClustering",
+    "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
     # skops builds the first from the type of an empty array, the others by scipy.sparse.load_npz.
     "numpy.dtype",
     "scipy.sparse._csr.csr_matrix",
@@ -115,7 +115,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> load_model("no-such-model.skops")
     Traceback (most recent call last):
         ...
-    maxmargin.files.DataError: no-such-model.skops does not exist. Check the spelling and the folder
+    maxmargin._files.DataError: no-such-model.skops does not exist. ...
     """
     path = Path(path)
     check_exists(path)

@@ -25,10 +25,10 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 
 from ._base import BaseMarginClustering
-from .alternating import AlternatingMarginClustering
-from .bisecting import BisectingMarginClustering
-from .engine.decisions import falling_sizes
-from .engine.threads import one_thread
+from ._bisecting import BisectingMarginClustering
+from ._core.decisions import falling_sizes
+from ._core.threads import one_thread
+from .alternating._estimator import AlternatingMarginClustering
 
 __all__ = ["FEATURES", "Segmentation", "as_pixels", "kmeans_segments", "segment_image"]
 

@@ -1,0 +1,235 @@
+"""Answers about pairs of rows in a file: a csv that can be read whole and appended line by line.
+
+    # n_samples = 150
+    row_a,row_b,relation,weight
+    3,17,same,1.0
+    3,42,different,1.0
+    3,42,undo,1.0
+
+An answer is in the file before it counts. What a kill leaves of a half-written line is no answer: a
+last line without its end is ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+try:
+    import fcntl
+except ImportError:  # no POSIX: two programs are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+from ._files import DataError, atomic_write, check_exists, check_writable
+
+__all__ = ["Answer", "AnswerLog", "read_answers", "write_answers"]
+
+MUST = ("must-link", "must", "ml", "same", "1", "true", "yes")
+CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no")
+DONT_KNOW, UNDO = "unknown", "undo"
+COLUMNS = ["row_a", "row_b", "relation", "weight"]
+HEAD = "# n_samples ="
+
+
+class Answer(NamedTuple):
+    """What was said about two rows."""
+
+    row_a: int
+    row_b: int
+    relation: str
+    weight: float = 1.0
+
+
+def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterable[Answer]) -> None:
+    """Write a file of answers, whole or not at all."""
+    with atomic_write(path) as partial:
+        text = _first_lines(n_samples) + "".join(map(_line, answers))
+        partial.write_text(text, encoding="utf-8")
+
+
+def _first_lines(n_samples: int) -> str:
+    return f"{HEAD} {n_samples}\n{','.join(COLUMNS)}\n"
+
+
+def read_answers(path: str | os.PathLike[str], everything: bool = False):
+    """Read the number of rows and the answers that stand.
+
+    Parameters
+    ----------
+    path : path
+    everything : bool
+        Also return answers "unknown" (not those that were taken back).
+
+    Returns
+    -------
+    n_samples : int
+    answers : list of Answer
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "links.csv")
+    ...     answers = [Answer(0, 1, "same"), Answer(1, 2, "same"), Answer(1, 2, "undo")]
+    ...     write_answers(path, 9, answers)
+    ...     read_answers(path)
+    (9, [Answer(row_a=0, row_b=1, relation='same', weight=1.0)])
+    """
+    check_exists(Path(path))
+    *whole, torn = Path(path).read_text(encoding="utf-8").split("\n")
+    head, *lines = whole or [torn]
+    if not head.startswith(HEAD) or not lines or lines[0].split(",") != COLUMNS:
+        raise DataError(
+            f"{path} does not hold links",
+            f"Its first lines must be '{HEAD} ...' and {','.join(COLUMNS)}",
+        )
+    if torn:
+        warnings.warn(
+            f"{path}: the last line {torn!r} has no line end and is ignored",
+            UserWarning,
+            stacklevel=3,
+        )
+    answers: list[Answer] = []
+    for number, cells in enumerate(csv.reader(lines[1:])):
+        answer = _parsed(cells, number, path)
+        if answer.relation == UNDO:
+            if answers:
+                answers.pop()
+        else:
+            answers.append(answer)
+    if not everything:
+        answers = [answer for answer in answers if answer.relation != DONT_KNOW]
+    try:
+        return int(head[len(HEAD) :]), answers
+    except ValueError as error:
+        raise DataError(f"{path}: {head!r} holds no number of rows") from error
+
+
+def _parsed(cells: list[str], number: int, path) -> Answer:
+    try:
+        a, b, relation, weight = cells
+        answer = Answer(int(a), int(b), relation.strip().lower(), float(weight))
+    except ValueError as error:
+        raise DataError(
+            f"{path}: answer {number} is {','.join(cells)!r}",
+            "It must be two row numbers, a relation and a weight",
+        ) from error
+    if answer.relation not in (*MUST, *CANNOT, DONT_KNOW, UNDO):
+        raise DataError(
+            f"{path}: relation {answer.relation!r} of answer {number} is not known",
+            f"Use {MUST[0]}, {CANNOT[0]}, {DONT_KNOW} or {UNDO}",
+        )
+    if not 0 < answer.weight < math.inf:
+        raise DataError(
+            f"{path}: the weight of answer {number} is {weight}", "Give a number above 0"
+        )
+    return answer
+
+
+def _line(answer: Answer) -> str:
+    return f"{answer.row_a},{answer.row_b},{answer.relation},{answer.weight!r}\n"
+
+
+class AnswerLog:
+    """A file of answers that grows line by line and survives a kill at any moment.
+
+    :meth:`open` makes one.
+
+    Parameters
+    ----------
+    file : binary file
+        Open for appending.
+    answers : list of Answer
+        What stands in it.
+    """
+
+    def __init__(self, file: BinaryIO, answers: list[Answer]):
+        self.file, self.answers = file, answers
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], n_samples: int) -> AnswerLog:
+        """Open a file of answers for this program alone.
+
+        Parameters
+        ----------
+        path : path
+            Created if it does not exist; a half-written last line is cut off. It stays locked until
+            the log is closed or the program ends.
+        n_samples : int
+            Number of rows that answers are about.
+
+        Raises
+        ------
+        DataError
+            If another program has the file open as a log, or if it holds something else.
+        """
+        path = Path(path)
+        if path.exists():
+            check_exists(path)
+        check_writable(path)
+        file = open(path, "ab")  # noqa: SIM115 - it stays open, and locked, while answers come
+        try:
+            _lock(file, path)
+            content, first = path.read_bytes(), _first_lines(n_samples).encode()
+            if content != first and first.startswith(content):  # new, or its maker was killed
+                _write_through(file, first[len(content) :])
+                content = first
+            found, answers = read_answers(path, everything=True)
+            if found != n_samples:
+                raise DataError(
+                    f"{path} holds answers about {found} rows, but the data have {n_samples}",
+                    "Name another file for the answers",
+                )
+            file.truncate(content.rfind(b"\n") + 1)
+        except BaseException:
+            file.close()
+            raise
+        return cls(file, answers)
+
+    def close(self) -> None:
+        """Close the file, so that others can use it."""
+        self.file.close()
+
+    def __enter__(self) -> AnswerLog:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def append(self, answer: Answer) -> None:
+        """Write an answer; when this returns it is on the disk."""
+        _write_through(self.file, _line(answer).encode())
+        self.answers.append(answer)
+
+    def undo(self) -> Answer | None:
+        """Take back the last answer and return it."""
+        if not self.answers:
+            return None
+        last = self.answers[-1]
+        self.append(last._replace(relation=UNDO))
+        del self.answers[-2:]
+        return last
+
+
+def _write_through(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Keep the file for this program; the lock ends when the file is closed."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DataError(
+            f"{path} is in use by another program that asks for answers",
+            "End that one first, or name another file with --answers",
+        ) from error

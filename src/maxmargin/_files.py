@@ -1,0 +1,234 @@
+"""Files are written whole or not at all, and what is wrong with one is said in the user's words."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+__all__ = [
+    "DataError",
+    "atomic_write",
+    "atomic_writes",
+    "check_exists",
+    "check_suffix",
+    "check_writable",
+    "resolved",
+]
+
+
+class DataError(ValueError):
+    """A file that cannot be used: what is wrong, and what to do about it.
+
+    Parameters
+    ----------
+    what : str
+        The cause, in the user's words.
+    remedy : str, default=""
+        What to do about it.
+
+    Examples
+    --------
+    >>> from maxmargin._files import DataError
+    >>> print(DataError("people.csv has no rows", "Is it the right file?"))
+    people.csv has no rows. Is it the right file?
+    """
+
+    def __init__(self, what: str, remedy: str = ""):
+        super().__init__(f"{what}. {remedy}" if remedy else what)
+        self.what = what
+        self.remedy = remedy
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Write a file whole or not at all: under a temporary name, put in place at the end.
+
+    Whatever ends the block early, also Ctrl-C, removes the temporary file and leaves an earlier
+    file as it was.
+
+    Parameters
+    ----------
+    path : path
+        Where the file shall stand.
+
+    Yields
+    ------
+    Path
+        Where to write it, with the same ending.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin._files import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(pathlib.Path(folder, "a.txt")) as partial:
+    ...         _ = partial.write_text("all of it")
+    ...     [p.name for p in pathlib.Path(folder).iterdir()]
+    ['a.txt']
+    """
+    with atomic_writes([path]) as [partial]:
+        yield partial
+
+
+@contextlib.contextmanager
+def atomic_writes(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
+    """Write several files, all of them or none: as `atomic_write`, put in place together.
+
+    If one of them cannot be put in place, those that are new are removed again.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Where the files shall stand.
+
+    Yields
+    ------
+    list of Path
+        Where to write them, with the same endings.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin._files import atomic_writes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     targets = [pathlib.Path(folder, name) for name in ("a.txt", "b.txt")]
+    ...     with atomic_writes(targets) as (a, b):
+    ...         _ = a.write_text("one"), b.write_text("two")
+    ...     sorted(p.name for p in pathlib.Path(folder).iterdir())
+    ['a.txt', 'b.txt']
+    """
+    for path in paths:
+        check_writable(path)
+    targets = [resolved(path) for path in paths]
+    partials = [_partial(target) for target in targets]
+    placed: list[Path] = []
+    try:
+        yield partials
+        for target, partial in zip(targets, partials):
+            if target.exists():
+                shutil.copymode(target, partial)
+            with open(partial, "rb+") as file:
+                os.fsync(file.fileno())
+        for target, partial in zip(targets, partials):
+            is_new = not target.exists()
+            os.replace(partial, target)
+            if is_new:
+                placed.append(target)
+    except BaseException:
+        for target in placed:
+            target.unlink(missing_ok=True)
+        raise
+    finally:
+        for partial in partials:
+            partial.unlink(missing_ok=True)
+
+
+def _partial(target: Path) -> Path:
+    # Of fixed length: the longest name that the file system takes must not become too long.
+    return target.with_name(f".maxmargin-{uuid.uuid4().hex[:8]}{target.suffix}")
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path that links lead to; refuse links that lead to themselves.
+
+    Examples
+    --------
+    >>> from maxmargin._files import resolved
+    >>> resolved("a/../b.csv").name
+    'b.csv'
+    """
+    try:
+        found = Path(path).resolve()
+        if os.path.islink(found):  # Python 3.13 and later raise no error
+            raise RuntimeError
+    except RuntimeError as error:
+        raise DataError(
+            f"{path} is a symbolic link that leads to itself", "Name the file itself"
+        ) from error
+    return found
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no file can be put, before work is spent on its content.
+
+    Examples
+    --------
+    >>> from maxmargin._files import check_writable
+    >>> check_writable("no-folder/labels.csv")
+    Traceback (most recent call last):
+        ...
+    maxmargin._files.DataError: no-folder/labels.csv: there is no folder no-folder. Create it first
+    """
+    target = resolved(path)
+    for place in (target, _partial(target)):
+        try:
+            place.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:  # the name or the whole path is too long, for example
+            raise DataError(f"{path}: {error.strerror}", "Choose another name") from error
+    if not target.parent.is_dir():
+        raise DataError(f"{path}: there is no folder {Path(path).parent}", "Create it first")
+    if target.exists() and not target.is_file():
+        raise DataError(f"{path} is not a plain file", "Choose another name")
+    if not os.access(target.parent, os.W_OK):
+        raise DataError(f"{path}: the folder may not be written to", "Choose another folder")
+
+
+def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
+    """Return the ending of a file's name, or refuse it.
+
+    Examples
+    --------
+    >>> from maxmargin._files import check_suffix
+    >>> check_suffix("labels.CSV", [".csv", ".npy"])
+    '.csv'
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in suffixes:
+        raise DataError(
+            f"{path}: do not know how to write {suffix or 'a file without ending'}",
+            f"Use one of {', '.join(suffixes)}",
+        )
+    return suffix
+
+
+def check_exists(path: Path) -> None:
+    """Refuse a path that names no plain file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from maxmargin._files import check_exists
+    >>> check_exists(Path("no-such-file.csv"))
+    Traceback (most recent call last):
+        ...
+    maxmargin._files.DataError: no-such-file.csv does not exist. Check the spelling and the folder
+    """
+    try:
+        mode = resolved(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DataError(
+            f"{path} does not exist", f"Check the spelling and the folder{_near(path)}"
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"{path}: {error.strerror}", "Check the name and the permissions"
+        ) from error
+    if stat.S_ISDIR(mode):
+        raise DataError(f"{path} is a folder", "Name one file in it")
+    if not stat.S_ISREG(mode):  # a pipe, for example: without a writer its reader waits forever
+        raise DataError(f"{path} is not a plain file", "Save what it holds to a file first")
+
+
+def _near(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}"
+    near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
+    return f": did you mean {near[0]}?" if near else ""
