@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.files import DataError
+from maxmargin._files import DataError
 from maxmargin.papers.data import read_file
 
 

@@ -15,8 +15,8 @@ from sklearn.svm import SVR
 
 from _data import best_time, classes, load, run_sections, sample, table
 from maxmargin import AlternatingMarginClustering
-from maxmargin.commands.demo import ringnorm
-from maxmargin.engine.balance import balanced_split, size_floor
+from maxmargin._core.size_floor import balanced_split, size_floor
+from maxmargin.cli.demo import ringnorm
 from maxmargin.metrics import clustering_error
 from maxmargin.papers.methods import PAPER_C, gaussian_gamma, mean_kernel
 

@@ -15,13 +15,13 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-import maxmargin.engine.cuts
+import maxmargin.cutting_plane._cuts
 from _data import classes, load, run_sections, table
 from maxmargin import CuttingPlaneMarginClustering
-from maxmargin.engine.cuts import LabelledCuts
-from maxmargin.engine.features import centred_rows
-from maxmargin.engine.qp import solve_qp
-from maxmargin.engine.rows import Rows
+from maxmargin._core.features import centred_rows
+from maxmargin._core.qp import solve_qp
+from maxmargin._core.rows import Rows
+from maxmargin.cutting_plane._cuts import LabelledCuts
 from maxmargin.metrics import clustering_accuracy, rand_index
 
 # Rows, k, balance, the least accuracy, the paper's accuracy and Rand index.
@@ -102,11 +102,11 @@ def qp():
         seen.append((gram, gains, time.perf_counter() - start, solution.residual))
         return solution
 
-    maxmargin.engine.cuts.solve_qp = watched
+    maxmargin.cutting_plane._cuts.solve_qp = watched
     X, _ = load("optdigits_test")
     for k in (2, 4, 10):
         CuttingPlaneMarginClustering(k, alpha=5e-4, tol=1e-4, n_init=3, random_state=0).fit(X)
-    maxmargin.engine.cuts.solve_qp = solve_qp
+    maxmargin.cutting_plane._cuts.solve_qp = solve_qp
     rows = []
     for low, high in ((1, 20), (20, 60), (60, 130)):
         group = [s for s in seen if low <= len(s[1]) < high]

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from _data import run_sections, table
 from maxmargin import CuttingPlaneMarginClustering, LeastSquaresMarginClustering
-from maxmargin.engine.device_passes import cut_pass, plain_cut_pass
-from maxmargin.engine.similarity import fitted_on, make_similarity
+from maxmargin._data.torch_passes import cut_pass, plain_cut_pass
+from maxmargin.least_squares._similarity import fitted_on, make_similarity
 from maxmargin.metrics import adjusted_rand_score
 
 try:

@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from _data import best_time, load, run_sections, table
 from maxmargin import LeastSquaresMarginClustering
-from maxmargin.engine.similarity import kernel_matrix
-from maxmargin.kernels.flips import make_scratch, shake_round
+from maxmargin.least_squares._numba import make_scratch, shake_round
+from maxmargin.least_squares._similarity import kernel_matrix
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
 
 

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 
 from _data import classes, load, run_sections, sample, table
 from maxmargin import MultipleKernelMarginClustering
-from maxmargin.engine.kernel_weights import solve_cone_program, solve_weights
+from maxmargin.cutting_plane._kernel_weights import solve_cone_program, solve_weights
 from maxmargin.metrics import clustering_accuracy, rand_index
 
 

@@ -22,9 +22,9 @@ from maxmargin import (
     PairwiseConstraints,
     PairwiseMarginClustering,
 )
+from maxmargin.active import PairQueries
 from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
-from maxmargin.queries import PairQueries
 
 
 def unit_columns(X):

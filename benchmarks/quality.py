@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from _data import available, load, run_sections, table
 from maxmargin import MaxMarginClustering, choose_n_clusters
-from maxmargin.engine.resampling import kept_cluster, matched, subsamples
+from maxmargin.least_squares._resampling import kept_cluster, matched, subsamples
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
 
 SEEDS = (0, 1, 2)

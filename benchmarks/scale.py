@@ -88,7 +88,7 @@ def memory():
             code = f"""
                 import numpy as np
                 from maxmargin import CuttingPlaneMarginClustering, open_rows
-                from maxmargin.commands.blocks import _own_size, least_memory
+                from maxmargin.cli.blocks import _own_size, least_memory
                 model = CuttingPlaneMarginClustering({k}, random_state=0)
                 model.fit(np.random.default_rng(0).standard_normal((12_000, {d})).astype("f4"))
                 rows = open_rows({str(path)!r})

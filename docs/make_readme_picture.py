@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, make_circles
 
 from maxmargin import AlternatingMarginClustering
-from maxmargin.commands.demo import METHODS, compare, digit_pair
+from maxmargin.cli.demo import METHODS, compare, digit_pair
 from maxmargin.display import plot_clusters, plot_comparison
 
 TARGET = Path(__file__).parent / "images" / "readme.png"

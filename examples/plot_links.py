@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from maxmargin import PairwiseConstraints, PairwiseMarginClustering
+from maxmargin.active import PairQueries
 from maxmargin.metrics import clustering_accuracy
-from maxmargin.queries import PairQueries
 
 X, digit = load_digits(return_X_y=True)
 odd = digit % 2

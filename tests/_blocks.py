@@ -17,7 +17,7 @@ from maxmargin import (
     PairwiseConstraints,
     PairwiseMarginClustering,
 )
-from maxmargin.engine.blocks import RowBlocks
+from maxmargin._data.source import RowBlocks
 
 ESTIMATORS = {
     "cutting-plane": CuttingPlaneMarginClustering(4, random_state=0),

@@ -17,9 +17,10 @@ from maxmargin import (
     BisectingMarginClustering,
     LeastSquaresMarginClustering,
 )
-from maxmargin.alternating import Problem, Stage
-from maxmargin.commands.demo import ringnorm
-from maxmargin.engine.balance import (
+from maxmargin._core.descent import descend
+from maxmargin._core.regression import factorise, fit_piecewise, fit_squared
+from maxmargin._core.rows import Rows
+from maxmargin._core.size_floor import (
     LOSSES,
     Sizes,
     balanced_split,
@@ -27,9 +28,8 @@ from maxmargin.engine.balance import (
     row_losses,
     size_floor,
 )
-from maxmargin.engine.descent import descend
-from maxmargin.engine.regression import factorise, fit_piecewise, fit_squared
-from maxmargin.engine.rows import Rows
+from maxmargin.alternating._estimator import Problem, Stage
+from maxmargin.cli.demo import ringnorm
 from maxmargin.metrics import clustering_error
 
 
@@ -466,7 +466,7 @@ def test_tied_rows_that_forbid_the_floor_warn():
 
 
 def test_unsolved_regression_warns(digits_pair, monkeypatch):
-    import maxmargin.engine.regression as regression
+    import maxmargin._core.regression as regression
 
     monkeypatch.setattr(regression, "MAX_ITER", 10)
     with pytest.warns(Warning, match="reached a relative duality gap of"):

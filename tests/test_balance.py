@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxmargin.engine.balance import (
+from maxmargin._core.size_floor import (
     LOSSES,
     balanced_split,
     loss_kinks,

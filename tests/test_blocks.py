@@ -17,13 +17,13 @@ from maxmargin import (
     BisectingMarginClustering,
     CuttingPlaneMarginClustering,
     MaxMarginClustering,
-    cli,
     open_rows,
 )
-from maxmargin.commands.blocks import Progress
-from maxmargin.engine.blocks import RowBlocks
-from maxmargin.engine.features import mapped_rows
-from maxmargin.engine.rows import Rows, scores, weighted_gram, weighted_sum
+from maxmargin._core.features import mapped_rows
+from maxmargin._core.rows import Rows, scores, weighted_gram, weighted_sum
+from maxmargin._data.source import RowBlocks
+from maxmargin.cli import main as cli
+from maxmargin.cli.blocks import Progress
 
 from ._blocks import (
     ESTIMATORS,
@@ -90,7 +90,7 @@ def test_dask_without_a_cluster_gives_the_bits_of_memory(name, rows, fitted):
 
 
 def test_mapped_rows_too_many_for_memory_are_mapped_in_every_pass(rows, fitted, monkeypatch):
-    monkeypatch.setattr("maxmargin.engine.features.available_memory", lambda: 1e6)
+    monkeypatch.setattr("maxmargin._core.features.available_memory", lambda: 1e6)
     found = fit(ESTIMATORS["cutting-plane-rbf"], blocks_of(rows, 9000))
     assert_same(fitted("cutting-plane-rbf"), found, exact=True)
 
@@ -270,7 +270,7 @@ def test_blocks_of_another_float_type_are_converted(rows, fitted):
 
 
 def test_a_file_that_changes_is_noticed(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("maxmargin.formats.blocks.NPY_BYTES", 1)
+    monkeypatch.setattr("maxmargin._data.files.NPY_BYTES", 1)
     X = open_rows(written(rows, tmp_path, "npy"))
     X[:10]
     np.save(tmp_path / "rows.npy", rows[:20_000])
@@ -396,7 +396,7 @@ def test_no_scheduler_at_the_address(rows, tmp_path):
 
 def test_the_bar_says_pass_share_and_rest(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("maxmargin.commands.blocks.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("maxmargin.cli.blocks.time.monotonic", lambda: clock[0])
     rows = RowBlocks(lambda i: np.zeros((1, 1)), [1] * 4, 1, float)
     progress = Progress(rows, n_clusters=4)
     told = []

@@ -18,8 +18,9 @@ from scipy import sparse
 from sklearn.datasets import make_blobs
 
 import maxmargin
-from maxmargin import AlternatingMarginClustering, PairwiseConstraints, cli
-from maxmargin.commands import demo, info, methods
+from maxmargin import AlternatingMarginClustering, PairwiseConstraints
+from maxmargin.cli import demo, info, methods
+from maxmargin.cli import main as cli
 from maxmargin.io import read_rows
 from maxmargin.persistence import load_model
 
@@ -365,7 +366,7 @@ class Recorder:
 def test_progress_only_on_a_terminal(folder, run, monkeypatch, terminal):
     pytest.importorskip("sklearn.callback")
     recorder = Recorder()
-    monkeypatch.setattr("maxmargin._compat.progress_callbacks", lambda: [recorder])
+    monkeypatch.setattr("maxmargin._callbacks.progress_callbacks", lambda: [recorder])
     monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: terminal, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     assert run("fit d.csv -k 2 --drop who --model m.skops")[0] == 0
@@ -442,7 +443,7 @@ def test_version(run):
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from maxmargin.cli import main; main(['--help']);"
+        "import sys; from maxmargin.cli.main import main; main(['--help']);"
         "print({'numpy', 'sklearn', 'numba', 'pandas', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -35,9 +35,9 @@ from maxmargin import (
     SemidefiniteMarginClustering,
     TimeLimit,
 )
-from maxmargin._compat import HAS_CALLBACKS
-from maxmargin.commands.demo import ringnorm
-from maxmargin.engine.patience import interruptible
+from maxmargin._callbacks import HAS_CALLBACKS
+from maxmargin._core.interrupt import interruptible
+from maxmargin.cli.demo import ringnorm
 from maxmargin.persistence import load_model, save_model
 
 ESTIMATORS = [

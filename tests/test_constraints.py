@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin import PairwiseConstraints
+from maxmargin._files import DataError
 from maxmargin.constraints import ContradictionError
-from maxmargin.files import DataError
 
 N = 5
 PAIRS = [(a, b) for a in range(N) for b in range(N) if a != b]

@@ -12,10 +12,10 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import CuttingPlaneMarginClustering
-from maxmargin.cutting_plane import default_alpha
-from maxmargin.engine.cuts import CutPool, LabelledCuts
-from maxmargin.engine.prices import floor_prices
-from maxmargin.engine.rows import Rows
+from maxmargin._core.assign import floor_prices
+from maxmargin._core.rows import Rows
+from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
+from maxmargin.cutting_plane._estimator import default_alpha
 from maxmargin.metrics import clustering_error
 
 from ._solvers import solve_with_clarabel

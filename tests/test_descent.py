@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxmargin.engine.descent import descend
+from maxmargin._core.descent import descend
 
 
 class Script:

@@ -20,16 +20,9 @@ from maxmargin import (
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
 )
-from maxmargin.constraints import PairwiseConstraints
-from maxmargin.engine import device as engine_device
-from maxmargin.engine import device_passes
-from maxmargin.engine.bundle import START_ROWS
-from maxmargin.engine.cuts import LabelledCuts
-from maxmargin.engine.decisions import decide_block
-from maxmargin.engine.device import DeviceBlocks, as_tensor, device_kernel, is_tensor
-from maxmargin.engine.device_passes import COUNTERPARTS, cut_pass, device_labels, device_margins
-from maxmargin.engine.features import centred_rows, evaluate_kernel, fit_features
-from maxmargin.engine.rows import (
+from maxmargin._core.decisions import decide_block
+from maxmargin._core.features import centred_rows, evaluate_kernel, fit_features
+from maxmargin._core.rows import (
     Rows,
     cluster_means,
     repeated,
@@ -38,7 +31,14 @@ from maxmargin.engine.rows import (
     weighted_gram,
     weighted_sum,
 )
-from maxmargin.engine.similarity import make_similarity
+from maxmargin._data import torch as engine_device
+from maxmargin._data import torch_passes as device_passes
+from maxmargin._data.torch import DeviceBlocks, as_tensor, device_kernel, is_tensor
+from maxmargin._data.torch_passes import COUNTERPARTS, cut_pass, device_labels, device_margins
+from maxmargin.constraints import PairwiseConstraints
+from maxmargin.cutting_plane._cuts import LabelledCuts
+from maxmargin.cutting_plane._search import START_ROWS
+from maxmargin.least_squares._similarity import make_similarity
 from maxmargin.metrics import adjusted_rand_score
 from maxmargin.persistence import load_model, save_model
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
-from maxmargin.engine.features import fit_features, kernel_params, median_distance
+from maxmargin._core.features import fit_features, kernel_params, median_distance
 
 
 def features(X, kernel="rbf", n_components=None, gamma="median", weights=None, **more):

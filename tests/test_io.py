@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin.files import DataError, atomic_write
-from maxmargin.formats import csv_text as csv_reader
-from maxmargin.inspection import inspect_rows
+from maxmargin._data import csv_text as csv_reader
+from maxmargin._files import DataError, atomic_write
+from maxmargin._findings import inspect_rows
 from maxmargin.io import read_labels, read_rows, write_labels
 
 RNG = np.random.default_rng(0)

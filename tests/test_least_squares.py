@@ -11,17 +11,22 @@ from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import LeastSquaresMarginClustering, select_parameters
-from maxmargin.engine.features import FeatureMap
-from maxmargin.engine.labels import LabelProblem, cluster_prices, random_labels, settle
-from maxmargin.engine.similarity import make_similarity
-from maxmargin.kernels.flips import (
+from maxmargin._core.features import FeatureMap
+from maxmargin.least_squares._estimator import paper_objective
+from maxmargin.least_squares._label_search import (
+    LabelProblem,
+    cluster_prices,
+    random_labels,
+    settle,
+)
+from maxmargin.least_squares._numba import (
     claim,
     make_scratch,
     shake_round,
     steepest_steps,
     stochastic_round,
 )
-from maxmargin.least_squares import paper_objective
+from maxmargin.least_squares._similarity import make_similarity
 from maxmargin.metrics import adjusted_rand_score, clustering_accuracy
 
 

@@ -7,8 +7,8 @@ from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
-from maxmargin.engine.spreads import spread_clusters
-from maxmargin.max_margin import kind_of_rows
+from maxmargin._auto import kind_of_rows
+from maxmargin.least_squares._scale_mixture import spread_clusters
 from maxmargin.metrics import adjusted_rand_score
 from maxmargin.persistence import load_model, save_model
 

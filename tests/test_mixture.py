@@ -11,9 +11,10 @@ from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, rbf
 from sklearn.neighbors import kneighbors_graph
 
 from maxmargin import LeastSquaresMarginClustering
-from maxmargin.engine.axes import whitening_axes
-from maxmargin.engine.features import FeatureMap
-from maxmargin.engine.labels import (
+from maxmargin._core.features import FeatureMap
+from maxmargin.least_squares._axes import whitening_axes
+from maxmargin.least_squares._graph import graph_similarity, mixed_map, mixed_similarity
+from maxmargin.least_squares._label_search import (
     KICKS,
     LabelProblem,
     SearchSettings,
@@ -21,9 +22,8 @@ from maxmargin.engine.labels import (
     search_labels,
     sums_within,
 )
-from maxmargin.engine.mixture import graph_similarity, mixed_map, mixed_similarity
-from maxmargin.kernels.flips import stochastic_round
-from maxmargin.kernels.neighbors import nearest
+from maxmargin.least_squares._numba import stochastic_round
+from maxmargin.least_squares._numba_neighbors import nearest
 from maxmargin.metrics import adjusted_rand_score
 
 

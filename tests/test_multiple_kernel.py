@@ -11,10 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
-from maxmargin.engine.kernel_weights import solve_cone_program, solve_weights
-from maxmargin.engine.qp import solve_qp
+from maxmargin._core.qp import solve_qp
+from maxmargin.cutting_plane._kernel_weights import solve_cone_program, solve_weights
+from maxmargin.cutting_plane._multiple_kernel import KernelWeights
 from maxmargin.metrics import clustering_error
-from maxmargin.multiple_kernel import KernelWeights
 from maxmargin.persistence import load_model, save_model
 
 

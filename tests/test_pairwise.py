@@ -19,13 +19,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import PairwiseConstraints, PairwiseMarginClustering
+from maxmargin._core.links import Links
+from maxmargin._core.rows import Rows
 from maxmargin.constraints import ContradictionError
-from maxmargin.engine.links import Links
-from maxmargin.engine.pair_problem import pair_problem
-from maxmargin.engine.pair_solvers import ball_radius, solve_bundle, solve_subgradient
-from maxmargin.engine.pair_starts import eigenvector_axes
-from maxmargin.engine.rows import Rows
 from maxmargin.metrics import clustering_accuracy
+from maxmargin.pairwise._problem import pair_problem
+from maxmargin.pairwise._solvers import ball_radius, solve_bundle, solve_subgradient
+from maxmargin.pairwise._starts import eigenvector_axes
 from maxmargin.persistence import load_model, save_model
 
 
@@ -497,7 +497,7 @@ def test_a_solver_that_does_not_converge_is_said(odd_even, monkeypatch):
     X, y = odd_even
     links = PairwiseConstraints.from_labels(y, n_pairs=50, random_state=0)
     monkeypatch.setattr(
-        "maxmargin.engine.pair_search.solve_bundle", partial(solve_bundle, max_passes=2)
+        "maxmargin.pairwise._search.solve_bundle", partial(solve_bundle, max_passes=2)
     )
     model = PairwiseMarginClustering(2, alpha=1e-3, n_init=1, random_state=0)
     with pytest.warns(ConvergenceWarning, match="did not reach solver_tol=0.01"):

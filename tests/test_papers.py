@@ -17,8 +17,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from maxmargin import (
     AlternatingMarginClustering,
     LeastSquaresMarginClustering,
-    cli,
 )
+from maxmargin.cli import main as cli
 from maxmargin.metrics import clustering_error
 from maxmargin.papers import PAPERS, read_figures
 from maxmargin.papers.cache import ResultCache

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxmargin import cli
+from maxmargin.cli import main as cli
 from maxmargin.papers import cache as cache_module
 from maxmargin.papers import data as data_module
 from maxmargin.papers import runner as runner_module

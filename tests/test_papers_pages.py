@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from maxmargin import cli
+from maxmargin.cli import main as cli
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 PROBE = """<script>

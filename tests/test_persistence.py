@@ -113,7 +113,7 @@ def test_only_own_and_known_types_are_trusted(tmp_path):
 @pytest.mark.parametrize(
     "name, own",
     [
-        ("maxmargin.alternating.AlternatingMarginClustering", True),
+        ("maxmargin.alternating._estimator.AlternatingMarginClustering", True),
         ("maxmargin.io.Table", True),
         ("maxmargin.io.Path", False),  # a class that maxmargin only imports
         ("maxmargin.cli.main", False),  # a function

@@ -5,7 +5,7 @@ import daqp
 import numpy as np
 import pytest
 
-from maxmargin.engine.qp import ScoreBalance, solve_qp
+from maxmargin._core.qp import ScoreBalance, solve_qp
 
 from ._solvers import solve_with_clarabel
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 
 from maxmargin import PairwiseConstraints, PairwiseMarginClustering
-from maxmargin.answers import Answer, AnswerLog, read_answers, write_answers
-from maxmargin.cli import main
-from maxmargin.files import DataError
+from maxmargin._answers import Answer, AnswerLog, read_answers, write_answers
+from maxmargin._files import DataError
+from maxmargin.active import PairQueries, implied_classes
+from maxmargin.cli.main import main
 from maxmargin.metrics import clustering_accuracy
-from maxmargin.queries import PairQueries, implied_classes
 
 N = 6
 labellings = st.lists(st.integers(0, 2), min_size=N, max_size=N)

@@ -8,8 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVC, SVR
 
-from maxmargin.engine.balance import loss_kinks, row_losses
-from maxmargin.engine.regression import (
+from maxmargin._core.regression import (
     degrees_of_freedom,
     duality_gap,
     factorise,
@@ -17,7 +16,8 @@ from maxmargin.engine.regression import (
     fit_squared,
     shrinkage_for,
 )
-from maxmargin.engine.rows import Rows
+from maxmargin._core.rows import Rows
+from maxmargin._core.size_floor import loss_kinks, row_losses
 
 
 @pytest.fixture(scope="module")

@@ -17,18 +17,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LeastSquaresMarginClustering, choose_n_clusters
-from maxmargin.cluster_number import _decide, _support, largest_stable, shapeless
+from maxmargin._core.features import FeatureMap
 from maxmargin.display import plot_n_clusters
-from maxmargin.engine.confidence import calibrate
-from maxmargin.engine.features import FeatureMap
-from maxmargin.engine.labels import (
+from maxmargin.least_squares._confidence import calibrate
+from maxmargin.least_squares._label_search import (
     LabelProblem,
     SearchSettings,
     lead_of,
     random_labels,
     search_labels,
 )
-from maxmargin.engine.resampling import (
+from maxmargin.least_squares._resampling import (
     kept_cluster,
     matched,
     pair_agreement,
@@ -37,8 +36,9 @@ from maxmargin.engine.resampling import (
     subsamples,
     worst_overlap,
 )
-from maxmargin.engine.similarity import make_similarity
+from maxmargin.least_squares._similarity import make_similarity
 from maxmargin.metrics import adjusted_rand_score
+from maxmargin.model_selection import _decide, _support, largest_stable, shapeless
 
 matplotlib.use("Agg")
 

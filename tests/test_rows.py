@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxmargin.engine.rows import Rows, scores, sweep, weighted_gram, weighted_sum
+from maxmargin._core.rows import Rows, scores, sweep, weighted_gram, weighted_sum
 
 N, D = 40_000, 7
 

@@ -15,12 +15,12 @@ from maxmargin import (
     AlternatingMarginClustering,
     LeastSquaresMarginClustering,
     SemidefiniteMarginClustering,
-    cli,
     segment_image,
 )
-from maxmargin.commands import methods
-from maxmargin.files import DataError
-from maxmargin.formats.images import read_image, write_image
+from maxmargin._data.images import read_image, write_image
+from maxmargin._files import DataError
+from maxmargin.cli import main as cli
+from maxmargin.cli import methods
 from maxmargin.segmentation import (
     PALETTE,
     as_pixels,

@@ -16,15 +16,15 @@ from sklearn.metrics import pairwise_distances
 from sklearn.svm import LinearSVC
 
 from maxmargin import AlternatingMarginClustering, SemidefiniteMarginClustering
-from maxmargin.engine.interior_point import solve_diagonal_sdp
-from maxmargin.engine.relation_sdp import (
+from maxmargin.metrics import clustering_error
+from maxmargin.semidefinite._estimator import movable_groups, score_penalty
+from maxmargin.semidefinite._interior_point import solve_diagonal_sdp
+from maxmargin.semidefinite._relation import (
     RelationProblem,
     margin_objective,
     relation_of,
     solve_relation,
 )
-from maxmargin.metrics import clustering_error
-from maxmargin.semidefinite import movable_groups, score_penalty
 
 BOTH = pytest.mark.parametrize("relaxation", ["generalized", "full"])
 

@@ -6,20 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._compat import TimeLimit
-    from .alternating import AlternatingMarginClustering
-    from .bisecting import BisectingMarginClustering
-    from .cluster_number import choose_n_clusters
+    from ._auto import MaxMarginClustering
+    from ._bisecting import BisectingMarginClustering
+    from ._callbacks import TimeLimit
+    from ._select_parameters import select_parameters
+    from .alternating._estimator import AlternatingMarginClustering
     from .constraints import PairwiseConstraints
-    from .cutting_plane import CuttingPlaneMarginClustering
+    from .cutting_plane._estimator import CuttingPlaneMarginClustering
+    from .cutting_plane._multiple_kernel import MultipleKernelMarginClustering
     from .io import open_rows
-    from .least_squares import LeastSquaresMarginClustering
-    from .max_margin import MaxMarginClustering
-    from .multiple_kernel import MultipleKernelMarginClustering
-    from .pairwise import PairwiseMarginClustering
+    from .least_squares._estimator import LeastSquaresMarginClustering
+    from .model_selection import choose_n_clusters
+    from .pairwise._estimator import PairwiseMarginClustering
     from .segmentation import segment_image
-    from .selection import select_parameters
-    from .semidefinite import SemidefiniteMarginClustering
+    from .semidefinite._estimator import SemidefiniteMarginClustering
 
 __version__ = "0.1.0"
 
@@ -44,19 +44,19 @@ __all__ = [
 # Loaded on first use: `maxmargin --help` must not wait for scikit-learn and numba.
 _HOMES = {
     "AlternatingMarginClustering": ".alternating",
-    "BisectingMarginClustering": ".bisecting",
+    "BisectingMarginClustering": "._bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
-    "MaxMarginClustering": ".max_margin",
+    "MaxMarginClustering": "._auto",
     "PairwiseConstraints": ".constraints",
     "PairwiseMarginClustering": ".pairwise",
-    "MultipleKernelMarginClustering": ".multiple_kernel",
+    "MultipleKernelMarginClustering": ".cutting_plane",
     "SemidefiniteMarginClustering": ".semidefinite",
-    "TimeLimit": "._compat",
-    "choose_n_clusters": ".cluster_number",
+    "TimeLimit": "._callbacks",
+    "choose_n_clusters": ".model_selection",
     "open_rows": ".io",
     "segment_image": ".segmentation",
-    "select_parameters": ".selection",
+    "select_parameters": "._select_parameters",
 }
 
 

@@ -31,7 +31,7 @@ from sklearn.utils.validation import (
 )
 from threadpoolctl import threadpool_limits
 
-from ._compat import (
+from ._callbacks import (
     CallbackSupportMixin,
     FitWatch,
     Interval,
@@ -39,27 +39,17 @@ from ._compat import (
     progress_callbacks,
     with_callbacks,
 )
-from ._elsewhere import (
-    lazy_rows,
-    nameless,
-    of_tensor,
-    predicted_blocks,
-    publish_apart,
-    validated_blocks,
+from ._core.decisions import cluster_scores, counted, decide_block, exemplars, falling_sizes
+from ._core.dedup import (
+    MERGE_ROWS,
+    Sample,
+    count_distinct,
+    count_distinct_blocks,
+    linked_sample,
+    make_sample,
 )
-from .engine.blocks import RowBlocks, SchedulerLost, available_memory
-from .engine.cluster import DaskBlocks, as_dask_array, is_dask, lazily, like_dask
-from .engine.decisions import cluster_scores, counted, decide_block, exemplars, falling_sizes
-from .engine.descent import CONVERGED, MAX_ITER
-from .engine.device import (
-    device_rows,
-    is_tensor,
-    like,
-    place_of,
-    to_host,
-)
-from .engine.device_passes import device_labels, device_margins
-from .engine.features import (
+from ._core.descent import CONVERGED, MAX_ITER
+from ._core.features import (
     FLOAT32_ROWS,
     KERNELS,
     FeatureMap,
@@ -69,15 +59,25 @@ from .engine.features import (
     fit_features,
     kernel_params,
 )
-from .engine.links import Links
-from .engine.rows import BLOCK, Rows, run, scores
-from .engine.samples import (
-    MERGE_ROWS,
-    Sample,
-    count_distinct,
-    count_distinct_blocks,
-    linked_sample,
-    make_sample,
+from ._core.links import Links
+from ._core.rows import BLOCK, Rows, run, scores
+from ._data.dask import DaskBlocks, as_dask_array, is_dask, lazily, like_dask
+from ._data.source import RowBlocks, SchedulerLost, available_memory
+from ._data.torch import (
+    device_rows,
+    is_tensor,
+    like,
+    place_of,
+    to_host,
+)
+from ._data.torch_passes import device_labels, device_margins
+from ._elsewhere import (
+    lazy_rows,
+    nameless,
+    of_tensor,
+    predicted_blocks,
+    publish_apart,
+    validated_blocks,
 )
 
 SHARED_CONSTRAINTS: dict[str, list] = {

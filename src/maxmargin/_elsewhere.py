@@ -11,13 +11,13 @@ from copy import copy
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
-from .engine.blocks import RowBlocks
-from .engine.cluster import as_dask_array
-from .engine.decisions import decide_block
-from .engine.device import DeviceBlocks, device_rows, like, returned
-from .engine.features import check_magnitude
-from .engine.rows import BLOCK, repeated, run
-from .engine.samples import MERGE_ROWS
+from ._core.decisions import decide_block
+from ._core.dedup import MERGE_ROWS
+from ._core.features import check_magnitude
+from ._core.rows import BLOCK, repeated, run
+from ._data.dask import as_dask_array
+from ._data.source import RowBlocks
+from ._data.torch import DeviceBlocks, device_rows, like, returned
 
 
 def validated_blocks(estimator, X: RowBlocks, reset: bool, here: bool = True):

@@ -32,10 +32,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ._compat import Interval
+from ._callbacks import Interval
+from ._core.links import Links
 from .constraints import PairwiseConstraints
-from .engine.links import Links
-from .kernels.pairs import penalised_round
+from .pairwise._numba import penalised_round
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]
 

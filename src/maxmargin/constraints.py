@@ -12,15 +12,15 @@ import os
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .answers import CANNOT, MUST, Answer, read_answers, write_answers
-from .engine.link_graph import (
+from ._answers import CANNOT, MUST, Answer, read_answers, write_answers
+from ._core.link_graph import (
     Contradiction,
     cannot_clique,
     groups_of,
     odd_ring,
     shortest_chain,
 )
-from .engine.links import (
+from ._core.links import (
     Links,
     checked_count,
     checked_pairs,
@@ -28,7 +28,7 @@ from .engine.links import (
     random_pairs,
     recut,
 )
-from .files import DataError
+from ._files import DataError
 
 __all__ = ["Contradiction", "ContradictionError", "PairwiseConstraints"]
 

@@ -264,7 +264,7 @@ def plot_n_clusters(choice: Any, ax: Any = None) -> Any:
     >>> plot_n_clusters(choice).get_xlabel()
     'number of clusters'
     """
-    from .cluster_number import NEARLY
+    from .model_selection import NEARLY
 
     ax = _axes(ax)
     k, stability = choice.k_values, choice.stability

@@ -1,6 +1,6 @@
 """Rows of numbers from a file, and labels in and out.
 
-`read_rows` raises the first thing that makes a file unusable; `maxmargin.inspection.inspect_rows`
+`read_rows` raises the first thing that makes a file unusable; `maxmargin._findings.inspect_rows`
 lists all of them.
 """
 
@@ -15,11 +15,12 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from .engine.blocks import RowBlocks
-from .files import DataError, atomic_write, check_suffix
-from .formats import Wish, open_sheet
-from .formats.csv_text import MISSING, number
-from .inspection import errors
+from ._data.csv_text import MISSING, number
+from ._data.formats import open_sheet
+from ._data.sheet import Wish
+from ._data.source import RowBlocks
+from ._files import DataError, atomic_write, check_suffix
+from ._findings import errors
 
 __all__ = ["DataError", "Table", "open_rows", "read_labels", "read_rows", "write_labels"]
 
@@ -168,7 +169,7 @@ def open_rows(
     >>> model.cluster_sizes_.tolist()
     [10000, 10000]
     """
-    from .formats.blocks import open_blocks
+    from ._data.files import open_blocks
 
     dropped = (drop,) if isinstance(drop, str) else tuple(drop)
     return open_blocks(Path(path), Wish(drop=dropped), format)

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .files import DataError, atomic_write, check_exists, check_suffix
+from ._files import DataError, atomic_write, check_exists, check_suffix
 
 __all__ = ["load_model", "save_model"]
 
@@ -98,7 +98,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> load_model("no-such-model.skops")
     Traceback (most recent call last):
         ...
-    maxmargin.files.DataError: no-such-model.skops does not exist. Check the spelling and the folder
+    maxmargin._files.DataError: no-such-model.skops does not exist. ...
     """
     path = Path(path)
     check_exists(path)

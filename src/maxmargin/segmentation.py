@@ -26,8 +26,8 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from ._base import BaseMarginClustering
-from .alternating import AlternatingMarginClustering
-from .bisecting import BisectingMarginClustering
+from ._bisecting import BisectingMarginClustering
+from .alternating._estimator import AlternatingMarginClustering
 
 __all__ = ["FEATURES", "Segmentation", "as_pixels", "kmeans_segments", "segment_image"]
 

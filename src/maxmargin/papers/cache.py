@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..files import atomic_write
+from .._files import atomic_write
 from .plan import Unit
 
 __all__ = ["ResultCache", "code_version", "data_hash"]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..files import DataError
+from .._files import DataError
 from . import Card, read_cards
 from .cache import data_hash
 

@@ -133,7 +133,7 @@ def paper_least_squares(X, k, seed, links=None, *, width, ridge, **params) -> Cl
 
 def counted_shaking(X, k, seed, links=None, *, width, ridge, rounds=21) -> Clusters:
     """Algorithm 3 of the least-squares paper by itself: its iterations are the steps taken."""
-    from ..kernels.flips import make_scratch, shake_round
+    from ..least_squares._numba import make_scratch, shake_round
 
     n = X.shape[0]
     gamma = 0.5 / (width * largest_distance(X)) ** 2

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from ..files import DataError
+from .._files import DataError
 from .cache import ResultCache
 from .data import DataMissing, DataSet, cards, load_data
 from .measure import measure

@@ -1,0 +1,242 @@
+"""Many clusters by recursive two-way splits (section IV-C of Zhang, Tsang & Kwok 2009).
+
+A tree is grown one split at a time; each split is a linear function in feature space, and a row
+belongs to the leaf whose splits all point its way. The score of a leaf is the smallest signed score
+along its path, so that the largest score names the leaf that a walk down the tree reaches.
+
+===========================================  ==========================
+in the paper                                 here
+===========================================  ==========================
+binary clustering performed recursively      ``_core.tree.grow_tree``
+===========================================  ==========================
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._callbacks import FitWatch, StrOptions
+from ._core.decisions import cluster_scores, decisions
+from ._core.dedup import Sample, make_sample
+from ._core.size_floor import size_floor
+from ._core.tree import (
+    cluster_order,
+    clusters_that_fit,
+    even_share,
+    grow_tree,
+    two_groups,
+    worst_reason,
+)
+from .alternating._estimator import AlternatingMarginClustering
+
+
+class BisectingMarginClustering(BaseMarginClustering):
+    """Many clusters by recursive splits with any two-way estimator of this package.
+
+    Each split is a fitted copy of ``estimator`` with a feature map of its own, on the rows of the
+    cluster it splits.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Two-way margin clustering; None means ``AlternatingMarginClustering()``. Its ``balance``
+        is the size floor ``balance * n / n_clusters`` of every cluster, as far as the splits chosen
+        before leave room for it.
+    n_clusters : int, default=2
+        Number of clusters.
+    split_by : {"scatter", "size"}, default="scatter"
+        Which cluster to split next: the one with the largest sum of squared distances to its mean
+        ("precomputed" kernels: in the kernel's space), or of largest weight.
+    verbose : int, default=0
+        1 shows a progress bar over the splits.
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int or None, default=None
+        Threads over blocks of rows, passed to the splits.
+
+    Attributes
+    ----------
+    splits_ : list of estimators
+        The fitted two-way models, in the order of the splits; None where no row was left to split.
+    labels_, cluster_sizes_, exemplar_indices_, objective_, history_, n_iter_, stop_reason_
+        As for the two-way estimators; ``history_`` has the objective of each split.
+
+    Examples
+    --------
+    >>> from maxmargin import AlternatingMarginClustering, BisectingMarginClustering
+    >>> X = [[0.0], [0.2], [5.0], [5.1], [9.0], [9.1]]
+    >>> linear = AlternatingMarginClustering(kernel="linear")
+    >>> model = BisectingMarginClustering(linear, n_clusters=3, random_state=0).fit(X)
+    >>> model.cluster_sizes_
+    array([2, 2, 2])
+    """
+
+    _takes_blocks = False
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **{
+            name: SHARED_CONSTRAINTS[name]
+            for name in ("n_clusters", "verbose", "random_state", "n_jobs")
+        },
+        "estimator": [BaseMarginClustering, None],
+        "split_by": [StrOptions({"size", "scatter"})],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        n_clusters=2,
+        *,
+        split_by="scatter",
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.estimator = estimator
+        self.n_clusters = n_clusters
+        self.split_by = split_by
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # A split starts afresh: there is nothing to warm-start.
+    warm_start = False
+
+    @property
+    def _pairwise(self) -> bool:
+        return self._two_way()._pairwise
+
+    def _two_way(self) -> BaseMarginClustering:
+        return AlternatingMarginClustering() if self.estimator is None else self.estimator
+
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself: that of its first split."""
+        two_way = self._two_way().estimate_memory(n_samples, n_features, in_blocks)
+        return two_way + n_samples * n_features * 8
+
+    def _decision_losses(self, decision):
+        return self._two_way()._decision_losses(decision)
+
+    def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
+        outer, watch = watch, FitWatch(self) if watch is None else watch
+        sample = make_sample(X, weights, known, merge=False)
+        tree = self._grow(X, sample, self._generator(), watch)
+        order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
+        self.splits_ = [None if split is None else split[0] for split in tree.splits]
+        self._split_rows = [None if split is None else split[1] for split in tree.splits]
+        fitted = [model for model in self.splits_ if model is not None]
+        objectives = [model.objective_ for model in fitted]
+        model = Model(
+            coef=np.zeros((0, 0)),
+            intercept=np.zeros(0),
+            paths=tree.paths[order].astype(np.float64),
+            objective=float(np.mean(objectives)) if objectives else 0.0,
+            history=objectives,
+            n_iter=len(objectives),
+            stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
+        )
+        with threadpool_limits(1):
+            n_jobs = effective_n_jobs(self.n_jobs)
+            found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
+            self._publish_labels(model, *found, X, weights, known, sample, n_jobs)
+        self._warn_about_sizes(sample)
+        if outer is None:
+            watch.close()
+
+    def _warn_about_sizes(self, sample: Sample) -> None:
+        balance = self._two_way().balance
+        floor = size_floor(balance, sample.weights.sum(), self.n_clusters, sample.whole)
+        if self.cluster_sizes_.min() < floor * (1 - 1e-9):
+            warnings.warn(
+                f"balance={balance} could not be met by these splits: the smallest cluster has "
+                f"{self.cluster_sizes_.min():g} rows instead of {floor:g}.",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def _grow(self, X, sample: Sample, rng, watch):
+        k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
+        balance = self._two_way().balance
+        floor = size_floor(balance, total, k, sample.whole)
+
+        def split(indices, clusters):
+            share = weights[indices].sum() / total
+            # What the smaller side needs, as a balance between the two.
+            side = max(even_share(share, k), 1.0 / k)
+            two_way = min(1.0, 2.0 * balance * side / share)
+            model = self._fit_split(X, sample, indices, two_way, rng, watch)
+            return np.where(model.labels_ > 0, 1, -1), (model, sample.source[indices])
+
+        def capacity(indices):
+            known = sample.known[indices]
+            classes = len(np.unique(known[known >= 0]))
+            if len(indices) < 2:
+                return max(len(indices), classes)
+            if _spread(X, sample.source[indices], self._pairwise) <= 0:
+                return max(1, classes)
+            return max(classes, clusters_that_fit(weights[indices].sum(), floor, len(indices)))
+
+        def priority(indices):
+            known = sample.known[indices]
+            if len(np.unique(known[known >= 0])) > 1:
+                return np.inf
+            if self.split_by == "size":
+                return weights[indices].sum()
+            return _spread(X, sample.source[indices], self._pairwise)
+
+        return grow_tree(len(weights), k, split, priority, capacity)
+
+    def _fit_split(self, X, sample: Sample, indices, balance, rng, watch) -> BaseMarginClustering:
+        rows, known = sample.source[indices], sample.known[indices]
+        seed = int(rng.integers(2**31 - 1))
+        model = clone(self._two_way()).set_params(
+            n_clusters=2, balance=balance, random_state=seed, n_jobs=self.n_jobs
+        )
+        partial = None
+        classes = np.unique(known[known >= 0])
+        if len(classes) > 1:
+            means = np.stack([_mean(X[rows[known == c]]) for c in classes])
+            partial = np.full(len(rows), -1)
+            for label, side in zip(classes, two_groups(means, seed)):
+                partial[known == label] = int(side > 0)
+        part = _rows_of(X, rows, self._pairwise)
+        model._validate_params()
+        with warnings.catch_warnings():
+            # What a split misses is said once, of all clusters, in the words of the user.
+            warnings.filterwarnings("ignore", "balance=")
+            model._fit(part, sample.weights[indices], partial, watch)
+        return model
+
+    def _split_scores(self, X, n_jobs: int) -> np.ndarray:
+        scores = np.full((X.shape[0], len(self.splits_)), -1.0)
+        for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
+            if model is None:
+                continue
+            part = X[:, own] if self._pairwise else X
+            both = cluster_scores(model._split_scores(part, n_jobs), model._paths)
+            scores[:, j] = 0.5 * (both[:, 1] - both[:, 0])
+        return scores
+
+
+def _rows_of(X, rows, pairwise: bool):
+    return X[np.ix_(rows, rows)] if pairwise else X[rows]
+
+
+def _mean(X) -> np.ndarray:
+    return np.asarray(X.mean(axis=0)).ravel()
+
+
+def _spread(X, rows, pairwise: bool) -> float:
+    """Sum of squared distances to the mean, in the kernel's space for a kernel matrix."""
+    part = _rows_of(X, rows, pairwise)
+    if pairwise:
+        return float(np.trace(part) - part.mean() * len(rows))
+    mean = _mean(part)
+    if sparse.issparse(part):
+        return float(part.multiply(part).sum() - len(rows) * mean @ mean)
+    return float(((part - mean) ** 2).sum())

@@ -1,0 +1,84 @@
+"""Prices on clusters: added to the scores, they keep every cluster at its least size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..least_squares._label_search import cluster_prices
+from .numba_fill import fill_clusters
+
+# Rows of unequal weight cannot always be held by prices at just this size; then aim higher.
+MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)
+
+
+def floor_prices(
+    scores: np.ndarray, weights: np.ndarray, floor: float, known: np.ndarray
+) -> np.ndarray:
+    """Prices with which ``argmax(scores + prices)`` leaves no cluster below the floor.
+
+    The rows are assigned at the least loss of scores, chain by cheapest chain; the prices are those
+    under which every row is content with its cluster. All are zero where none is needed.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, k)
+    weights : ndarray of shape (n,)
+    floor : float
+        Least weight of a cluster.
+    known : ndarray of shape (n,)
+        Cluster of a row whatever its scores, -1 for none.
+
+    Examples
+    --------
+    >>> S = np.array([[2.0, 0.0], [1.0, 0.0], [0.6, 0.5]])
+    >>> prices = floor_prices(S, np.ones(3), 1.0, np.full(3, -1))
+    >>> (S + prices).argmax(axis=1)
+    array([0, 0, 1])
+    """
+    spread = float(np.ptp(scores, axis=0).max())
+    if spread == 0.0:  # no price parts rows that score alike
+        return np.zeros(scores.shape[1])
+    return spread * _floor_prices(scores / spread, weights, floor, known)
+
+
+def _floor_prices(scores, weights, floor, known) -> np.ndarray:
+    """Prices for scores of about unit size."""
+    S = np.ascontiguousarray(scores, np.float64)
+    weights = np.ascontiguousarray(weights, np.float64)
+    fixed = known >= 0
+    best, least = np.zeros(S.shape[1]), np.inf
+    for margin in MARGINS:
+        labels = np.where(fixed, known, S.argmax(axis=1)).astype(np.int64)
+        before = labels.copy()
+        fill_clusters(S, weights, fixed, min(margin * floor, weights.sum() / len(best)), labels)
+        if (labels == before).all():
+            return np.zeros(len(best))
+        prices = cluster_prices(S[~fixed], labels[~fixed])
+        reached = np.where(fixed, known, (S + prices).argmax(axis=1))
+        missing = floor - float(np.bincount(reached, weights, minlength=len(best)).min())
+        if missing < least:
+            best, least = prices - prices.min(), missing
+        if missing <= 1e-9 * floor:
+            return best
+    return _raised(S, weights, floor, known, best)
+
+
+def _raised(S, weights, floor, known, prices, most: int = 100) -> np.ndarray:
+    """Raise the price of the cluster that misses most until the rows nearest to it fill it up."""
+    best, least = prices, np.inf
+    for _ in range(most):
+        priced = S + prices
+        labels = np.where(known >= 0, known, priced.argmax(axis=1))
+        missing = floor - np.bincount(labels, weights, minlength=len(prices))
+        if missing.max() < least:
+            best, least = prices, float(missing.max())
+        needy = int(missing.argmax())
+        others = np.flatnonzero((labels != needy) & (known < 0))
+        if missing[needy] <= 1e-9 * floor or not others.size:
+            break
+        lead = priced[others].max(axis=1) - priced[others, needy]
+        order = np.argsort(lead, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(weights[others][order]), missing[needy]))
+        step = lead[order[min(enough, len(order) - 1)]]
+        prices = prices + (step + 1e-9 * max(abs(step), 1.0)) * (np.arange(len(prices)) == needy)
+    return best

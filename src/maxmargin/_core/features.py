@@ -1,0 +1,495 @@
+"""The feature map X -> Z: every method here is a linear model in an explicit feature space.
+
+A kernel is turned into features by landmarks L (rows of X):
+
+    Z = (K(X, L) M - offset) * scale,       M = U diag(lambda)^(-1/2),   K(L, L) = U diag(lambda) U'
+
+With all rows as landmarks this is exact; with landmarks picked by pivoted Cholesky it is exact up
+to a tolerance on the trace; with random landmarks it is the Nystroem method. The linear kernel
+needs no landmarks: Z is X itself. Features are centred and have unit mean square, so that the
+strength of a regulariser means the same on any data, in any unit and for any number of rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
+
+from .._data.source import LARGEST, LARGEST32, RowBlocks, available_memory
+from .interrupt import interruptible
+from .rows import (
+    Rows,
+    added,
+    all_equal,
+    is_sparse,
+    over_blocks,
+    repeated,
+    run,
+    tiles_of,
+    weighted_sum,
+)
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
+_USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
+_SHIFT_INVARIANT = ("rbf", "laplacian")
+
+MAX_LINEAR_WIDTH = 1024  # wider linear problems go through landmarks: the solver factors r x r
+GREEDY_ROWS = 5000  # pivoted Cholesky is memory-bound: above this many rows landmarks are random
+GREEDY_RANK = 512
+NYSTROEM_RANK = 256
+AUTO_WIDTH = 0.5  # sigma in median distances, kernel exp(-|x - x'|^2 / (2 sigma^2))
+TRACE_TOLERANCE = 1e-6
+MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
+FLOAT32_ROWS = 100_000
+CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Cholesky factor
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A fitted map from raw rows to centred features of unit mean square.
+
+    Attributes
+    ----------
+    kernel : str or callable
+    params : dict
+        Keyword arguments of the kernel.
+    landmarks : ndarray, csr_matrix or None
+        Rows the kernel is evaluated against; None for the linear kernel on its own columns. For a
+        precomputed kernel, the column numbers.
+    projection : ndarray or None
+        M above; None for the kernel values themselves, neither centred nor scaled.
+    input_offset : ndarray or None
+        Subtracted from raw rows before a shift-invariant kernel: distances far from the origin
+        would lose their digits.
+    axes : ndarray or None
+        Principal axes that raw rows are projected on first.
+    offset, scale : ndarray, float
+        Centre and scale of the features.
+    dtype : numpy dtype
+        Type in which features are stored.
+    """
+
+    kernel: str | Callable
+    params: dict
+    landmarks: Any  # ndarray, csr_matrix or None
+    projection: np.ndarray | None
+    input_offset: np.ndarray | None
+    offset: np.ndarray
+    scale: float
+    dtype: np.dtype
+    axes: np.ndarray | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return self.offset.shape[0]
+
+    def rows(self, X, n_jobs: int = 1) -> Rows:
+        """Rows of Z, mapped tile by tile as they are read: nothing is stored."""
+        if self.landmarks is None:
+            return Rows(X, self.offset, self.scale, n_jobs)
+        return Rows(X, n_jobs=n_jobs, features=self)
+
+    def stored_rows(self, X, n_jobs: int = 1) -> Rows:
+        """The same rows of Z, bit for bit, mapped once and kept."""
+        return mapped_rows(self, X, n_jobs)
+
+    def part(self, rows: np.ndarray) -> FeatureMap:
+        """The map to the kernel values of some of the landmarks; features stay as they are."""
+        if self.projection is not None:
+            return self
+        return replace(self, landmarks=self.landmarks[rows], offset=self.offset[rows])
+
+    def values(self, X) -> np.ndarray:
+        """Z of a tile of raw rows."""
+        if self.landmarks is None:
+            return self.rows(X).tile(0, X.shape[0]).values
+        K = self.kernel_values(X)
+        if self.projection is None:
+            return K
+        Z = K.astype(self.dtype, copy=False) @ self.projection.astype(self.dtype, copy=False)
+        Z -= self.offset.astype(self.dtype, copy=False)
+        Z *= self.dtype.type(self.scale)
+        return Z
+
+    def points(self, X):
+        """Raw rows as the kernel sees them: shifted and projected."""
+        shifted = _shifted(X, self.input_offset)
+        return shifted if self.axes is None else shifted @ self.axes
+
+    def kernel_values(self, X) -> np.ndarray:
+        """Kernel between raw rows and the landmarks."""
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, self.landmarks])
+        X = self.points(X).astype(self.dtype, copy=False)
+        landmarks = self.landmarks.astype(self.dtype, copy=False)
+        return evaluate_kernel(X, landmarks, self.kernel, self.params)
+
+
+def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
+    """Rows of ``features.values``, tile by tile, kept in memory.
+
+    Rows of a cluster are kept there. Rows of a file are kept only where they take no more than a
+    third of the memory that is free; else they are mapped anew in every pass.
+    """
+    if isinstance(X, RowBlocks):
+        if X.is_remote:
+            return Rows(X.mapped(features), n_jobs=n_jobs)  # type: ignore[attr-defined]
+        room = available_memory() / 3 if X.room is None else X.room
+        if X.shape[0] * features.rank * features.dtype.itemsize > room:
+            return Rows(X, n_jobs=n_jobs, features=features)
+    Z = np.empty((X.shape[0], features.rank), features.dtype)
+
+    def block(start, stop):
+        part = Rows(X).block(start, stop).data
+        for i, j in tiles_of(stop - start):
+            Z[start + i : start + j] = features.values(part[i:j])
+
+    over_blocks(X.shape[0], block, n_jobs)
+    return Rows(Z, n_jobs=n_jobs)
+
+
+def _shifted(X, offset):
+    return X if offset is None else X - offset
+
+
+def evaluate_kernel(X, Y, kernel, params: dict) -> np.ndarray:
+    """Kernel matrix between two sets of rows; a value that is not a number is an error.
+
+    Examples
+    --------
+    >>> evaluate_kernel(np.eye(2), np.eye(2), "linear", {})
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(Y)):
+            K = _gaussian(X, Y, params["gamma"])
+        else:
+            K = np.asarray(pairwise_kernels(X, Y, metric=kernel, **params))
+    if not np.isfinite(K).all():
+        raise ValueError(
+            f"kernel={kernel!r} gave values that are not finite on these rows; scale X first "
+            "(for example with sklearn.preprocessing.StandardScaler) or choose kernel='rbf'."
+        )
+    return K
+
+
+def _gaussian(X, Y, gamma) -> np.ndarray:
+    """The Gaussian kernel without the checks of a public function: pivoted Cholesky asks for one
+    column at a time, and those checks cost ten times the column.
+    """
+    K = negative_squares(X, Y)
+    K *= gamma
+    return np.exp(K, out=K)
+
+
+def negative_squares(X, Y) -> np.ndarray:
+    """Minus the squared Euclidean distances between two sets of dense rows.
+
+    Examples
+    --------
+    >>> negative_squares(np.array([[0.0]]), np.array([[3.0], [4.0]]))
+    array([[ -9., -16.]])
+    """
+    D = X @ Y.T
+    D *= 2.0
+    D -= np.einsum("ij,ij->i", X, X)[:, None]
+    D -= np.einsum("ij,ij->i", Y, Y)[None, :]
+    return np.minimum(D, 0.0, out=D)
+
+
+def check_magnitude(X) -> None:
+    """Refuse values whose squares overflow or vanish."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    limit = LARGEST if values.dtype == np.float64 else LARGEST32
+    if largest > limit or 0.0 < largest < 1.0 / limit:
+        raise ValueError(
+            f"The largest absolute value in X is {largest:.3g}; squares in {values.dtype} need it "
+            f"between {1.0 / limit:g} and {limit:g}. Divide X by a constant first."
+        )
+
+
+def kernel_params(X, kernel, gamma, degree, coef0, rng) -> dict:
+    """Keyword arguments of the kernel, with ``gamma="median"`` and ``"auto"`` resolved.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel_params(X, "rbf", "median", 3, 1, np.random.default_rng(0))
+    {'gamma': 0.25}
+    """
+    if callable(kernel) or kernel not in _USES_GAMMA:
+        return {}
+    if gamma in ("median", "auto"):
+        squared = kernel != "laplacian"
+        distance = median_distance(X, rng, squared=squared)
+        narrower = 1.0 if gamma == "median" else 0.5 / AUTO_WIDTH**2 if squared else 1 / AUTO_WIDTH
+        gamma = narrower / distance
+    params = {"gamma": 1.0 / X.shape[1] if gamma is None else float(gamma)}
+    if kernel in ("poly", "sigmoid"):
+        params["coef0"] = float(coef0)
+    if kernel == "poly":
+        params["degree"] = degree
+    return params
+
+
+def median_distance(X, rng, squared: bool = True) -> float:
+    """Median squared Euclidean (or Manhattan) distance between distinct rows of a subsample.
+
+    Examples
+    --------
+    >>> float(median_distance(np.array([[0.0], [1.0], [3.0]]), np.random.default_rng(0)))
+    4.0
+    """
+    n = X.shape[0]
+    if n > MEDIAN_ROWS:
+        X = X[np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))]
+    if not sparse.issparse(X):
+        X = np.asarray(X, np.float64)
+        X = X - X.mean(axis=0)
+    distances = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
+    distances = distances[np.triu_indices_from(distances, 1)]
+    # Rounding leaves traces of the squared norms where rows are equal.
+    distances = distances[distances > 1e-14 * distances.max(initial=0.0)]
+    return float(np.median(distances)) if distances.size else 1.0
+
+
+def fit_features(
+    X,
+    weights,
+    *,
+    kernel,
+    params,
+    n_components,
+    rng,
+    n_jobs: int = 1,
+    center: bool = True,
+    widest: int | None = MAX_LINEAR_WIDTH,
+) -> tuple[FeatureMap, Rows]:
+    """Choose landmarks, centre and scale; return the map and the mapped training rows.
+
+    Parameters
+    ----------
+    X : ndarray, memmap or csr_matrix of shape (n, d), or (n, n) for a precomputed kernel
+    weights : ndarray of shape (n,)
+    kernel : str or callable
+    params : dict
+        From :func:`kernel_params`.
+    n_components : int, "auto" or None
+        Largest number of features; None keeps all.
+    rng : numpy Generator
+    n_jobs : int
+    center : bool
+        Whether the features get mean zero.
+    widest : int or None
+        Linear kernels of more columns go through landmarks; None leaves all of them as they are.
+    """
+    if _is_identity(X, kernel, n_components, widest):
+        return _linear_features(X, weights, n_jobs, center)
+    n = X.shape[0]
+    dtype = np.dtype(X.dtype)
+    if n > FLOAT32_ROWS:
+        dtype = np.dtype(np.float32)
+    offset = None
+    if kernel in _SHIFT_INVARIANT and not is_sparse(X):
+        offset = centre_of(Rows(X, n_jobs=n_jobs), weights)
+    chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
+    landmarks = chosen if kernel == "precomputed" else _shifted(X[chosen], offset)
+    fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
+    among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(X[chosen])
+    projection = kernel_basis(among, kernel, dtype)
+    fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
+    rows, centre, scale = centred_rows(fmap.stored_rows(X, n_jobs), weights, center)
+    fmap = replace(fmap, offset=centre, scale=scale)
+    if rows.features is not None:
+        return fmap, fmap.rows(X, n_jobs)
+    if rows.is_blocked:
+        return fmap, rows
+    Z = rows.data
+    Z -= centre.astype(Z.dtype)
+    Z *= Z.dtype.type(scale)
+    return fmap, Rows(Z, n_jobs=n_jobs)
+
+
+def feature_rank(n: int, d: int, kernel, n_components) -> int:
+    """Upper bound on the number of features of the map."""
+    if kernel == "linear" and d <= MAX_LINEAR_WIDTH and n_components in ("auto", None):
+        return d
+    if n_components is None:
+        return n
+    if n_components != "auto":
+        return min(n, int(n_components))
+    return min(n, GREEDY_RANK if n <= GREEDY_ROWS else NYSTROEM_RANK)
+
+
+def _is_identity(X, kernel, n_components, widest) -> bool:
+    if kernel != "linear":
+        return False
+    d = X.shape[1]
+    return (widest is None or d <= widest) and (
+        n_components in ("auto", None) or int(n_components) >= d
+    )
+
+
+def _linear_features(X, weights, n_jobs, center) -> tuple[FeatureMap, Rows]:
+    rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights, center)
+    fmap = FeatureMap("linear", {}, None, None, None, centre, scale, np.dtype(X.dtype))
+    return fmap, rows
+
+
+def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.ndarray, float]:
+    """Centre rows (unless told not to) and scale them to unit mean square, in two passes.
+
+    Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
+    is 0.
+    """
+    raw = replace(rows, offset=None, scale=1.0)
+    centre = centre_of(raw, weights) if center else np.zeros(rows.shape[1])
+    centred = replace(raw, offset=centre)
+    total = float(weights.sum())
+    mean_square, plain = added(run(centred, square_block, (total,), (weights,))[1])
+    if rows.is_sparse:
+        mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
+    else:
+        rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
+    # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
+    scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
+    return replace(centred, scale=scale), centre, scale
+
+
+def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
+    """Weighted mean row."""
+    n = len(weights)
+    shares = repeated(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
+    return weighted_sum(rows, shares)[0]
+
+
+def square_block(block: Rows, parts, total: float):
+    """Block kernel: mean square of centred rows (dense) and of the rows as they are (CSR)."""
+    shares = parts[0] / total
+    if block.is_sparse:
+        precise = block.data.astype(np.float64)
+        squares = np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
+        return (), np.array([0.0, shares @ squares])
+    mean = 0.0
+    for i, j in tiles_of(block.shape[0]):
+        tile = block.tile(i, j).values.astype(np.float64, copy=False)
+        mean += float(shares[i:j] @ np.einsum("ij,ij->i", tile, tile))
+    return (), np.array([mean, 0.0])
+
+
+def _landmark_indices(X, offset, kernel, params, n_components, rng) -> np.ndarray:
+    n = X.shape[0]
+    if n_components is None:
+        return np.arange(n)
+    if n > GREEDY_ROWS:
+        rank = feature_rank(n, X.shape[1], kernel, n_components)
+        return np.sort(rng.choice(n, rank, replace=False))
+    rank = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
+    return pivoted_cholesky(X, offset, kernel, params, rank)
+
+
+def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE) -> np.ndarray:
+    """Greedy landmarks: each is the row worst explained by those before it.
+
+    Stops when the unexplained part of the trace falls below ``tolerance`` of it.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.0], [5.0]])
+    >>> pivoted_cholesky(X, None, "rbf", {"gamma": 1.0}, 3)
+    array([0, 2])
+    """
+    n = X.shape[0]
+    shifted = X if kernel == "precomputed" else _shifted(X, offset)
+    residual = kernel_diagonal(shifted, kernel, params)
+    enough = tolerance * max(residual.sum(), 0.0)
+    factor = np.zeros((n, rank))
+    chosen: list[int] = []
+    for j in range(rank):
+        pivot = int(np.argmax(residual))
+        if residual.sum() <= enough or residual[pivot] <= 0:
+            break
+        column = (
+            np.array(X[:, pivot], np.float64)
+            if kernel == "precomputed"
+            else evaluate_kernel(shifted, shifted[[pivot]], kernel, params)[:, 0]
+        )
+        column = column - factor[:, :j] @ factor[pivot, :j]
+        factor[:, j] = column / np.sqrt(residual[pivot])
+        residual = residual - factor[:, j] ** 2
+        residual[pivot] = 0.0
+        residual = np.maximum(residual, 0.0)
+        chosen.append(pivot)
+    return np.array(sorted(chosen) or [0])
+
+
+def kernel_diagonal(X, kernel, params) -> np.ndarray:
+    """Kernel of every row with itself."""
+    n = X.shape[0]
+    if kernel == "precomputed":
+        return np.array(np.diag(X), np.float64)
+    if kernel in ("rbf", "laplacian", "cosine"):
+        return np.ones(n)
+    if kernel == "linear":
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        return np.asarray(square.sum(axis=1), np.float64).ravel()
+    return np.array([evaluate_kernel(X[[i]], X[[i]], kernel, params)[0, 0] for i in range(n)])
+
+
+def kernel_basis(K, kernel, dtype) -> np.ndarray:
+    """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
+    K = np.asarray(K, np.float64)
+    lam, U = interruptible(len(K), linalg.eigh, 0.5 * (K + K.T))
+    top = max(lam[-1], 0.0)
+    if lam[0] < -1e-6 * max(top, 1e-300):
+        message = (
+            f"kernel={kernel!r} is not positive semi-definite: its smallest eigenvalue is "
+            f"{lam[0]:.3g}, its largest {top:.3g}."
+        )
+        warnings.warn(f"{message} The negative part is dropped.", UserWarning, stacklevel=2)
+    # Directions below the rounding of the kernel's values are noise blown up by 1 / sqrt(lambda).
+    keep = lam > (1e-10 if dtype == np.float64 else 1e-6) * top
+    if not keep.any():
+        return np.zeros((K.shape[0], 1))
+    # Largest first; a fixed sign makes the features reproducible.
+    U, lam = U[:, keep][:, ::-1], lam[keep][::-1]
+    U = U * np.sign(U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])])
+    return U / np.sqrt(lam)
+
+
+def check_precomputed(K) -> None:
+    """A precomputed kernel must be a symmetric square matrix."""
+    if sparse.issparse(K):
+        raise ValueError("kernel='precomputed' needs a dense matrix, got a sparse one.")
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square matrix at fit, got shape {K.shape}. "
+            "Pass the kernel between all training rows."
+        )
+    off = float(np.abs(K - K.T).max())
+    largest = float(np.abs(K).sum(axis=1).max())  # bounds the largest eigenvalue
+    if off > 1e-6 * max(float(np.abs(K).max()), 1e-300):
+        raise ValueError(
+            f"kernel='precomputed' needs a symmetric matrix; entries differ by up to {off:.3g} "
+            "from their mirror image. Pass (K + K.T) / 2 if that is what you mean."
+        )
+    if K.shape[0] > CHECKED_ROWS:
+        return
+    try:
+        shifted = K + 1e-6 * largest * np.eye(K.shape[0])
+        interruptible(len(K), linalg.cholesky, shifted, lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        lowest = interruptible(len(K), linalg.eigvalsh, K, subset_by_index=[0, 0])[0]
+        raise ValueError(
+            f"kernel='precomputed' is not positive semi-definite: its smallest eigenvalue is "
+            f"{lowest:.3g} (largest below {largest:.3g}). Add {-lowest:.3g} to its diagonal."
+        ) from None

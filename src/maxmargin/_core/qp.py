@@ -1,0 +1,199 @@
+r"""The tiny quadratic program over a pool of cuts, with a certificate.
+
+Cut c says that the loss is at least ``gain_c - <A_c, W>``. The best W for a pool of cuts
+
+.. math::
+    \min_{W, \xi \ge 0}\; \tfrac{1}{2} |W|^2 + \xi \quad\text{with}\quad \xi \ge g_c - <A_c, W>
+
+is W = sum_c a_c A_c, where the multipliers a solve the dual over the capped simplex
+
+.. math::
+    \max_{a \ge 0,\; 1'a \le 1}\; g'a - \tfrac{1}{2} a' H a, \qquad H_{cd} = <A_c, A_d>
+
+A bound l on the differences of the clusters' mean scores (equation (16) of Zhao, Wang & Zhang)
+adds multipliers tau, one per cluster, with the cost l/2 |tau|_1; see :class:`ScoreBalance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .numba_qp import certified_active_set
+
+SHIFT = 1e-10
+GOLDEN = 0.6180339887498949
+NOISE = 2e-16
+ATTEMPTS, GIVE_UP = 5, 1e-9  # shifts tried until the optimality conditions hold
+
+
+@dataclass(frozen=True)
+class ScoreBalance:
+    """The bound on the differences of mean scores, in terms of the cuts.
+
+    The mean score of cluster p is ``<w_p, s> + b_p`` with the mean row s; it must lie within
+    ``bound / 2`` of a common value. Either there are no intercepts b, and the multipliers enter the
+    quadratic part (``cross``, ``square``), or the rows are centred, s = 0, and the intercepts are
+    free: then tau = sum_c a_c shares_c.
+
+    Attributes
+    ----------
+    bound : float
+        l, on the difference of two mean scores.
+    cross : ndarray of shape (m, k)
+        ``<A_c[p], s>``, or the share of the rows that cut c adds to cluster p less those that it
+        takes away (the sum of A_c's codes), where intercepts are free.
+    square : float or None
+        ``|s|^2``; None where intercepts are free.
+    """
+
+    bound: float
+    cross: np.ndarray
+    square: float | None
+
+
+@dataclass(frozen=True)
+class QpSolution:
+    """Multipliers and what they prove.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (m,)
+        a, one per cut.
+    tau : ndarray of shape (k,)
+        Multipliers of the score balance; empty without one.
+    intercept : ndarray of shape (k,)
+        Free intercepts; zeros where there are none.
+    value : float
+        Value of the dual, a lower bound on the problem over all cuts.
+    residual : float
+        Largest violation of the optimality conditions, relative to the largest gain.
+    gap : float
+        Value of the primal problem over these cuts minus ``value``.
+    n_iter : int
+    """
+
+    multipliers: np.ndarray
+    tau: np.ndarray
+    intercept: np.ndarray
+    value: float
+    residual: float
+    gap: float
+    n_iter: int
+
+
+def solve_qp(
+    gram: np.ndarray,
+    gains: np.ndarray,
+    *,
+    start: np.ndarray | None = None,
+    balance: ScoreBalance | None = None,
+    tol: float = 1e-12,
+) -> QpSolution:
+    """Best multipliers of the cuts.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (m, m)
+        Products of the cuts, positive semi-definite.
+    gains : ndarray of shape (m,)
+        Loss that each cut says W = 0 has at least.
+    start : ndarray, optional
+        Multipliers of the first cuts, from an earlier solution.
+    balance : ScoreBalance, optional
+    tol : float
+        Reduced gradients up to this, relative to the largest gain, count as zero.
+
+    Examples
+    --------
+    >>> solution = solve_qp(np.array([[4.0]]), np.array([1.0]))
+    >>> solution.multipliers, solution.value
+    (array([0.25]), 0.125)
+    """
+    m = len(gains)
+    H, q, E, e = _plain(gram, gains) if balance is None else _balanced(gram, gains, balance)
+    report = np.empty(3)
+    n_iter = 0
+    for attempt in range(1 if balance is None else ATTEMPTS):
+        x, y, shifted = _start(start if attempt == 0 else None, m, e, balance, attempt)
+        most = 50 + 20 * len(q)
+        given = H, q, E, shifted, e, x, y, m + 1, tol, NOISE, most, report
+        n_iter += certified_active_set(*given)
+        if report[2] <= GIVE_UP:
+            break
+    value, gap, residual = report.tolist()
+    tau, intercept = _of_balance(balance, x[m + 1 :], y)
+    return QpSolution(x[:m], tau, intercept, value, residual, gap, n_iter)
+
+
+def _start(multipliers, m: int, e: np.ndarray, balance: ScoreBalance | None, attempt: int):
+    """Feasible x, zero y, and the right-hand side shifted far below the tolerance.
+
+    Equations of tau that hold with zeros alone would stop every step. A shift leaves each of them a
+    positive variable; where the cuts are so regular that it still stops, another one does not.
+    """
+    k = 0 if balance is None else balance.cross.shape[1]
+    x, e = np.zeros(m + 1 + 2 * k), e.copy()
+    if multipliers is not None:
+        x[: len(multipliers)] = np.maximum(multipliers, 0.0)
+        x[:m] /= max(1.0, x[:m].sum())
+    x[m] = max(0.0, 1.0 - x[:m].sum())
+    if balance is not None:
+        shift = SHIFT * (1.0 + (GOLDEN * (attempt + 1) * np.arange(len(e) - 1)) % 1.0)
+        e[1:] = shift if balance.square is None else -shift
+        excess = np.zeros(k)
+        if balance.square is None:
+            excess = balance.cross.T @ x[:m] - shift
+        else:
+            excess[attempt % k] = -shift[0]
+        x[m + 1 : m + 1 + k] = np.maximum(excess, 0.0)
+        x[m + 1 + k :] = np.maximum(-excess, 0.0)
+    return x, np.zeros(len(e)), e
+
+
+def _plain(gram, gains):
+    """The slack of the cap is the last variable: a cut that says nothing."""
+    m = len(gains)
+    H, q = np.zeros((m + 1, m + 1)), np.zeros(m + 1)
+    H[:m, :m], q[:m] = gram, gains
+    return H, q, np.ones((1, m + 1)), np.ones(1)
+
+
+def _balanced(gram, gains, balance: ScoreBalance):
+    """Variables a, slack, then the positive and the negative part of tau."""
+    m, k = balance.cross.shape
+    size = m + 1 + 2 * k
+    up, down = slice(m + 1, m + 1 + k), slice(m + 1 + k, size)
+    H, q = np.zeros((size, size)), np.zeros(size)
+    H[:m, :m], q[:m] = gram, gains
+    q[m + 1 :] = -0.5 * balance.bound
+    cap = np.zeros((1, size))
+    cap[0, : m + 1] = 1.0
+    if balance.square is None:
+        equal = np.zeros((k, size))
+        equal[:, :m], equal[:, up], equal[:, down] = balance.cross.T, -np.eye(k), np.eye(k)
+        return H, q, np.concatenate([cap, equal]), np.concatenate([[1.0], np.zeros(k)])
+    # tau is counted in units of 1/|s|, as if s had length one: else H mixes scales.
+    length = np.sqrt(balance.square)
+    unit = 1.0 / length if length > 0 else 0.0
+    q[m + 1 :] *= unit
+    for part, sign in ((up, 1.0), (down, -1.0)):
+        H[:m, part] = -sign * unit * balance.cross
+        H[part, :m] = H[:m, part].T
+        H[part, part] = np.eye(k) * (unit > 0)
+    H[up, down] = H[down, up] = -np.eye(k) * (unit > 0)
+    sums = np.zeros((1, size))
+    sums[0, up], sums[0, down] = 1.0, -1.0
+    return H, q, np.concatenate([cap, sums]), np.array([1.0, 0.0])
+
+
+def _of_balance(balance: ScoreBalance | None, parts: np.ndarray, y: np.ndarray):
+    """Multipliers tau in their own unit, and free intercepts."""
+    if balance is None:
+        return np.zeros(0), np.zeros(0)
+    k = balance.cross.shape[1]
+    tau = parts[:k] - parts[k:]
+    if balance.square is None:
+        return tau, y[1:]
+    return tau / np.sqrt(balance.square) if balance.square > 0 else tau, np.zeros(k)

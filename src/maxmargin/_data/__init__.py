@@ -1,0 +1,1 @@
+"""Where rows live: memory, files, dask and torch."""

@@ -1,0 +1,86 @@
+"""Pictures in and out of files; needs Pillow."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._files import DataError, atomic_write, check_exists, check_suffix
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
+
+
+def pillow() -> Any:
+    """Import Pillow, or say which extra brings it."""
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise ImportError(
+            'Pictures need Pillow. Install it: pip install "maxmargin[images]"'
+        ) from error
+    return PIL
+
+
+def read_image(path: str | os.PathLike[str]) -> np.ndarray:
+    """Read a picture as an array that :func:`~maxmargin.segment_image` takes, turned upright.
+
+    Parameters
+    ----------
+    path : path
+        png, jpeg, or what else Pillow reads: grey, colour, with a palette, with alpha, 8 or 16 bit.
+
+    Returns
+    -------
+    ndarray of shape (height, width) or (height, width, channels), uint8 or uint16
+
+    Raises
+    ------
+    DataError
+        When the file is missing, truncated or no picture.
+    """
+    path = Path(path)
+    PIL = pillow()
+    check_exists(path)
+    try:
+        with warnings.catch_warnings():
+            # Large is welcome; only what Pillow takes for an attack is refused.
+            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
+            with PIL.Image.open(path) as file:
+                return _as_array(PIL.ImageOps.exif_transpose(file))
+    except PIL.UnidentifiedImageError as error:
+        raise DataError(f"{path} is not a picture", "Give a png or jpeg file") from error
+    except PIL.Image.DecompressionBombError as error:
+        limit = 2 * PIL.Image.MAX_IMAGE_PIXELS
+        raise DataError(f"{path} has more than {limit:,} pixels", "Make it smaller") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DataError(
+            f"{path} is damaged or cut short ({error})", "Copy or download it again"
+        ) from error
+
+
+def _as_array(image: Any) -> np.ndarray:
+    mode = image.mode
+    if mode.startswith("I"):  # 16-bit grey, in 16 or 32 bits
+        return np.clip(np.asarray(image), 0, 65535).astype(np.uint16)
+    if mode in ("L", "RGB", "RGBA", "LA"):
+        return np.asarray(image)
+    transparent = mode in ("PA", "La", "RGBa") or "transparency" in image.info
+    return np.asarray(image.convert("RGBA" if transparent else "RGB"))
+
+
+def write_image(path: str | os.PathLike[str], pixels: np.ndarray) -> None:
+    """Write a picture, whole or not at all; a jpeg gets white for what is transparent."""
+    PIL = pillow()
+    suffix = check_suffix(path, IMAGE_SUFFIXES)
+    image = PIL.Image.fromarray(pixels)
+    if suffix != ".png" and image.mode == "RGBA":
+        ground = PIL.Image.new("RGB", image.size, (255, 255, 255))
+        ground.paste(image, mask=image.getchannel("A"))
+        image = ground
+    with atomic_write(path) as partial:
+        image.save(partial)

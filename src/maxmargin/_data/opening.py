@@ -1,0 +1,124 @@
+"""Which format a file has, by its name and by its first bytes; the two may not disagree."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from .._files import DataError, check_exists
+
+FORMATS = ("csv", "parquet", "npy", "npz", "svmlight")
+GET_AGAIN = "Get or write the file again"
+
+_FORMAT_OF_SUFFIX = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".dat"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
+    ".npy": "npy",
+    ".npz": "npz",
+}
+_DECOMPRESS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_CONTENT_OF_FORMAT = {
+    "csv": "text",
+    "svmlight": "text",
+    "parquet": "a parquet file",
+    "npy": "a NumPy array (npy)",
+    "npz": "a zip archive",
+}
+_SIGNATURES = {
+    b"\x93NUMPY": "a NumPy array (npy)",
+    b"PAR1": "a parquet file",
+    b"PK\x03\x04": "a zip archive",
+    b"PK\x05\x06": "a zip archive",
+    b"\x1f\x8b": "gzip-compressed data",
+    b"BZh": "bzip2-compressed data",
+    b"\xfd7zXZ": "xz-compressed data",
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"%PDF": "a PDF document",
+    b"\x89HDF": "an HDF5 file",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+}
+_REMEDIES = {
+    "UTF-16 text": 'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")',
+    "a zip archive": "If it is a spreadsheet (xlsx), save it as csv; if an archive, unpack it",
+    **dict.fromkeys(
+        ("gzip-compressed data", "bzip2-compressed data", "xz-compressed data"),
+        "Unpack it, or add .gz, .bz2 or .xz to its name",
+    ),
+}
+_SVMLIGHT_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?\s+\d+:[-+.\deE]+(\s|$)")
+
+
+def format_of(path: Path, format: str | None = None) -> str:
+    """Return the format by name, or by content where the name says little.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    format : str, default=None
+        What the user says it is, which counts more than its name.
+    """
+    check_exists(path)
+    head = _head(path)
+    if not head:
+        raise DataError(f"{path} is empty", GET_AGAIN)
+    suffix = path.with_suffix("").suffix if path.suffix in _DECOMPRESS else path.suffix
+    format = format or _FORMAT_OF_SUFFIX.get(suffix.lower())
+    content = _content_of(head)
+    if format in (None, "csv") and content == "text" and _SVMLIGHT_LINE.match(head):
+        return "svmlight"
+    if format is None:
+        raise DataError(
+            f"{path}: cannot tell from the name how to read it (its content is {content})",
+            f"Say so with --format ({', '.join(FORMATS)})",
+        )
+    if format not in FORMATS:
+        raise DataError(f"unknown format {format!r}", f"Use one of {', '.join(FORMATS)}")
+    if content != _CONTENT_OF_FORMAT[format]:
+        raise DataError(
+            f"{path} should be {_CONTENT_OF_FORMAT[format]} by its name but is {content}",
+            _REMEDIES.get(
+                content, "Give it the ending that fits its content, or name the right file"
+            ),
+        )
+    return format
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file, unpacking it where its name says that it is packed."""
+    return _DECOMPRESS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def damaged(path: Path, error: BaseException) -> DataError:
+    """Say that a file broke off, with what its reader saw of it."""
+    return DataError(f"{path} is truncated or damaged ({one_line(error)})", GET_AGAIN)
+
+
+def _head(path: Path, size: int = 4096) -> bytes:
+    try:
+        with open_bytes(path) as file:
+            return file.read(size)
+    except PermissionError as error:
+        raise DataError(f"{path} may not be read", "Ask its owner for permission") from error
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise damaged(path, error) from error
+
+
+def _content_of(head: bytes) -> str:
+    for signature, kind in _SIGNATURES.items():
+        if head.startswith(signature):
+            return kind
+    return "binary data of an unknown kind" if b"\0" in head else "text"

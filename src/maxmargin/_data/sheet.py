@@ -1,0 +1,100 @@
+"""What a reader is asked for, and what it hands on."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._files import DataError
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """A column that holds more than numbers: the first text in it, and how many there are."""
+
+    name: str
+    example: str
+    line: int | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The numbers of a file, the columns kept as they are, and the columns that are no numbers."""
+
+    X: Any
+    names: tuple[str, ...] | None = None  # of the columns of X; places where there are no names
+    named: bool = False  # whether the names are the file's own
+    text: tuple[TextColumn, ...] = ()
+    kept: dict[str, np.ndarray] = field(default_factory=dict)
+    id_column: str | None = None
+    lines: np.ndarray | None = None  # the line of each row, for messages
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which columns the caller wants for what; None where the file shall decide."""
+
+    id_column: str | None = None
+    label_column: str | None = None
+    drop: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    header: bool | None = None
+    n_features: int | None = None
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns to hand on as they are."""
+        return tuple(name for name in (self.id_column, self.label_column) if name is not None)
+
+
+def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
+    """Return the columns to read as numbers, in order; refuse names that the file does not have.
+
+    Examples
+    --------
+    >>> from maxmargin._data.sheet import Wish, number_columns
+    >>> number_columns(["who", "a", "b"], Wish(id_column="who", drop=("a",)))
+    ['b']
+    """
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"two columns have the same name {twice[0]!r}", "Rename one of them")
+    for name in (*wish.kept, *wish.drop, *(wish.columns or ())):
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            raise DataError(
+                f"there is no column {name!r}",
+                f"Did you mean {near[0]!r}?" if near else f"It has {some(names)}",
+            )
+    if wish.columns is not None:
+        return list(wish.columns)
+    return [name for name in names if name not in {*wish.kept, *wish.drop}]
+
+
+def refuse_names(wish: Wish, labels: str | None = None) -> None:
+    """Refuse column names where the format has none, except one for the labels."""
+    unknown = [name for name in (*wish.kept, *wish.drop) if name != labels]
+    if unknown:
+        raise DataError(
+            f"it has no column names, so there is no column {unknown[0]!r}",
+            "Leave the option out, or use a csv or parquet file with a header",
+        )
+
+
+def some(names: Sequence[str], limit: int = 8) -> str:
+    """List the first few of many names.
+
+    Examples
+    --------
+    >>> from maxmargin._data.sheet import some
+    >>> some(["a", "b", "c"], limit=2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(str(name) for name in names[:limit]) + more

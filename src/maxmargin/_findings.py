@@ -1,0 +1,307 @@
+"""What is wrong with a file, and what a user should know before a fit.
+
+Every refusal is a `Finding`: `errors` has what makes a file unusable, `inspect_rows` adds advice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from ._data.formats import open_sheet
+from ._data.sheet import Sheet, TextColumn, Wish, some
+from ._files import DataError
+
+__all__ = ["Finding", "Inspection", "inspect_rows"]
+
+_BLOCK_CELLS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One remark about a file: `error` makes it unusable, `warning` and `note` do not.
+
+    Examples
+    --------
+    >>> from maxmargin._findings import Finding
+    >>> Finding("warning", "column 'a' is constant", "drop it").level
+    'warning'
+    """
+
+    level: Literal["error", "warning", "note"]
+    what: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The size of what a fit would see of a file, and everything worth knowing, errors first.
+
+    Examples
+    --------
+    >>> from maxmargin._findings import Finding, Inspection
+    >>> Inspection("a.csv", "csv", 0, 0, (Finding("error", "it is empty"),)).usable
+    False
+    """
+
+    source: str
+    format: str
+    n_rows: int
+    n_columns: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def usable(self) -> bool:
+        """Whether nothing found is an error."""
+        return all(finding.level != "error" for finding in self.findings)
+
+
+def inspect_rows(
+    path: str | os.PathLike[str],
+    *,
+    id_column: str | None = None,
+    drop: Sequence[str] = (),
+    header: bool | None = None,
+    format: str | None = None,
+    n_clusters: int | None = None,
+    sample_rows: int = 100_000,
+) -> Inspection:
+    """Say what is wrong with a file, and what to do about it.
+
+    Parameters
+    ----------
+    path, id_column, drop, header, format
+        As in `maxmargin.io.read_rows`.
+    n_clusters : int, default=None
+        The number of clusters wanted; a file with fewer distinct rows is then unusable.
+    sample_rows : int, default=100_000
+        Duplicates, constant columns and scales are looked for in so many first rows.
+
+    Returns
+    -------
+    Inspection
+        The file's size and the findings, errors first.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin._findings import inspect_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("age,town\\n31,Oslo\\n,Rome\\n")
+    ...     for finding in inspect_rows(path).findings[:2]:
+    ...         print(finding.what)
+    column 'town' holds text, for example 'Oslo' on line 2
+    1 value is missing: column 'age' (1, first on line 3)
+    """
+    path = Path(path)
+    wish = Wish(id_column, None, tuple(drop), None, header)
+    try:
+        kind, sheet = open_sheet(path, format, wish)
+    except DataError as error:
+        return Inspection(str(path), "unknown", 0, 0, (Finding("error", error.what, error.remedy),))
+    findings = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
+    rank = ("error", "warning", "note").index
+    findings.sort(key=lambda finding: rank(finding.level))
+    n_rows, n_columns = sheet.X.shape
+    return Inspection(str(path), kind, n_rows, n_columns, tuple(findings))
+
+
+def errors(sheet: Sheet) -> Iterator[Finding]:
+    """Yield what makes a file unusable, in the order in which a user would mend it."""
+    n_rows, n_columns = sheet.X.shape
+    if sheet.text:
+        yield Finding("error", *_about_text(sheet.text, n_rows))
+    if n_rows == 0:
+        yield Finding("error", "it has no rows", "Is it the right file, and is it complete?")
+    elif n_columns == 0:
+        yield Finding("error", "it has no columns of numbers", "Clustering needs at least one")
+    if n_rows and n_columns:
+        yield from _nonfinite(sheet)
+    if sheet.id_column and n_rows:
+        yield from _bad_ids(sheet.kept[sheet.id_column], sheet)
+
+
+def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
+    def about(column: TextColumn) -> str:
+        share = f" in {column.count} of {n_rows} rows" if column.count < n_rows else ""
+        where = "" if column.line is None else f" on line {column.line}"
+        return f"column {column.name!r} holds text{share}, for example {column.example!r}{where}"
+
+    what = "; ".join(about(column) for column in text[:5])
+    if len(text) > 5:
+        what += f"; and {len(text) - 5} more such columns"
+    names = ",".join(column.name for column in text)
+    remedy = (
+        "Encode text as numbers (one 0/1 column for each value), or leave it out (--drop "
+        f"{_quoted(names)}), or name the column that identifies the rows (--id-column)"
+    )
+    if any(re.fullmatch(r"[-+]?\d+,\d+", column.example) for column in text):
+        remedy = "Write numbers with a decimal point instead of a comma. " + remedy
+    return what, remedy
+
+
+def _quoted(names: str) -> str:
+    return f'"{names}"' if " " in names else names
+
+
+def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
+    for what, test, remedy in (
+        ("missing", np.isnan, "Fill them in or delete those rows or columns"),
+        ("infinite", np.isinf, "Replace them by finite numbers, or delete those rows"),
+    ):
+        counts, first = _count_cells(sheet.X, test)
+        columns = np.flatnonzero(counts)
+        if len(columns) == 0:
+            continue
+        listed = [
+            f"{_column(sheet, j)} ({counts[j]}, first {_row(sheet, first[j])})" for j in columns[:8]
+        ]
+        more = f" and {len(columns) - 8} more columns" if len(columns) > 8 else ""
+        total = counts.sum()
+        verb = "value is" if total == 1 else "values are"
+        yield Finding("error", f"{total} {verb} {what}: {', '.join(listed)}{more}", remedy)
+
+
+def _count_cells(X: Any, test: Any) -> tuple[np.ndarray, np.ndarray]:
+    """How many cells of each column pass the test, and the first row; by blocks for a memmap."""
+    n_rows, n_columns = X.shape
+    counts = np.zeros(n_columns, dtype=np.int64)
+    first = np.full(n_columns, n_rows, dtype=np.int64)
+    if sparse.issparse(X):
+        cells = X.tocoo()
+        hit = test(cells.data)
+        np.add.at(counts, cells.col[hit], 1)
+        np.minimum.at(first, cells.col[hit], cells.row[hit])
+        return counts, first
+    step = max(1, _BLOCK_CELLS // n_columns)
+    for start in range(0, n_rows, step):
+        hit = test(X[start : start + step])
+        if hit.any():
+            counts += hit.sum(axis=0)
+            rows = np.where(hit.any(axis=0), start + hit.argmax(axis=0), n_rows)
+            first = np.minimum(first, rows)
+    return counts, first
+
+
+def _column(sheet: Sheet, j: Any) -> str:
+    return f"column {sheet.names[j]!r}" if sheet.names else f"column {j} (counting from 0)"
+
+
+def _row(sheet: Sheet, i: Any) -> str:
+    return f"in row {i}, counting from 0" if sheet.lines is None else f"on line {sheet.lines[i]}"
+
+
+def _bad_ids(ids: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
+    first: dict[Any, int] = {}
+    for i, name in enumerate(ids.tolist()):
+        if name is None or name == "" or name != name:
+            yield Finding("error", f"the id is missing {_row(sheet, i)}", "Give every row a name")
+            return
+        if name in first:
+            what = f"the id {name!r} stands {_row(sheet, first[name])} and again {_row(sheet, i)}"
+            yield Finding(
+                "error", what, "Delete the duplicate, or choose a column that names each row once"
+            )
+            return
+        first[name] = i
+
+
+def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
+    """What a user should know before a fit."""
+    n_rows = sheet.X.shape[0]
+    if 0 in sheet.X.shape:
+        return
+    X = sheet.X[:sample_rows].astype(np.float64)
+    of_sample = "" if n_rows <= sample_rows else f" (in the first {sample_rows} rows)"
+    yield from _about_magnitude(X)
+    yield from _about_rows(X, n_clusters, of_sample)
+    yield from _about_columns(X, sheet, of_sample)
+
+
+def _about_magnitude(X: Any) -> Iterator[Finding]:
+    from ._core.features import check_magnitude
+
+    try:
+        check_magnitude(X)
+    except ValueError as error:
+        what, _, remedy = str(error).rpartition(". ")
+        yield Finding("error", what, remedy)
+
+
+def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
+    from ._core.dedup import count_distinct
+
+    distinct = count_distinct(X, at_least=X.shape[0])
+    if n_clusters is not None and distinct < n_clusters and not of_sample:
+        yield Finding(
+            "error",
+            f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows",
+            "Ask for fewer clusters",
+        )
+    if distinct < X.shape[0]:
+        yield Finding(
+            "warning",
+            f"{X.shape[0] - distinct} of {X.shape[0]} rows repeat an earlier row{of_sample}",
+            "Equal rows share a cluster; many of them can make the size bound impossible to meet",
+        )
+
+
+def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:
+    low, high = _column_ranges(X)
+    spread = high - low
+    constant = np.flatnonzero(low == high)
+    if len(constant):
+        listed = some([_column(sheet, j) for j in constant])
+        yield Finding(
+            "warning", f"the same value in every row{of_sample}: {listed}", "Drop what is constant"
+        )
+    used = np.flatnonzero(spread > 0)
+    if len(used) > 1:
+        widest, narrowest = used[spread[used].argmax()], used[spread[used].argmin()]
+        if spread[widest] > 1000 * spread[narrowest]:
+            yield Finding(
+                "warning",
+                f"scales differ wildly: {_column(sheet, widest)} varies by {spread[widest]:.3g}, "
+                f"{_column(sheet, narrowest)} by {spread[narrowest]:.3g}",
+                "The wide columns decide alone; bring them to one scale (fit --standardize)",
+            )
+    yield from _odd_columns(X, sheet)
+
+
+def _column_ranges(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest value of each column; not finite counts as zero."""
+    if sparse.issparse(X):
+        X = sparse.csc_matrix(X, copy=True)
+        X.data[~np.isfinite(X.data)] = 0
+        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+    X = np.where(np.isfinite(X), X, 0)
+    return X.min(axis=0), X.max(axis=0)
+
+
+def _odd_columns(X: Any, sheet: Sheet) -> Iterator[Finding]:
+    """Columns that are no measurements: row numbers, and the answers themselves."""
+    if sparse.issparse(X) or len(X) < 3:
+        return
+    for j in range(X.shape[1]):
+        name = sheet.names[j].lower() if sheet.names else ""
+        steps = np.diff(X[:, j])
+        if np.all(steps == 1) or name in {"id", "index", "row", "uid", "key"}:
+            yield Finding(
+                "warning",
+                f"{_column(sheet, j)} looks like a row number or id",
+                "Name it with --id-column, or leave it out with --drop",
+            )
+        elif name in {"label", "labels", "class", "target", "y", "cluster"}:
+            yield Finding(
+                "warning",
+                f"{_column(sheet, j)} looks like the answer, not like a measurement",
+                "Leave it out with --drop, or give it as --partial-labels",
+            )

@@ -1,0 +1,56 @@
+"""``maxmargin check``: what is wrong with a file, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from .data import add_data, plural, reading
+from .methods import build_estimator, positive
+
+SUMMARY = "say what is wrong with a file, and what to do about it"
+EXAMPLE = "maxmargin check people.csv -k 2"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_data(parser)
+    parser.add_argument(
+        "-k", "--n-clusters", type=positive, metavar="K", help="number of clusters wanted"
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Inspect a file, and compare what a fit would need with what the machine has."""
+    from maxmargin import _base
+    from maxmargin._findings import inspect_rows
+
+    found = inspect_rows(args.data, n_clusters=args.n_clusters, **reading(args))
+    about = asdict(found)
+    result = {"ok": found.usable, "data": about.pop("source"), **about}
+    if found.n_rows and found.n_columns:
+        estimator = build_estimator("alternating", 2, {})
+        result |= {
+            "memory_needed": estimator.estimate_memory(found.n_rows, found.n_columns),
+            "memory_available": _base.available_memory(),
+        }
+    return result
+
+
+def tell(result: dict[str, Any]) -> Iterator[str]:
+    """Say what was found."""
+    if result["format"] != "unknown":
+        size = f"{plural(result['n_rows'], 'row')}, {plural(result['n_columns'], 'column')}"
+        yield f"{result['data']}: {size} of numbers, read as {result['format']}"
+    for finding in result["findings"]:
+        yield f"  {finding['level']}: {finding['what']}"
+        if finding["remedy"]:
+            yield f"    what to do: {finding['remedy']}"
+    if "memory_needed" in result:
+        need, have = (result[key] / 1e6 for key in ("memory_needed", "memory_available"))
+        yield f"  a fit needs about {need:,.1f} MB of memory"
+        if need > have:
+            yield f"    but {have:,.1f} MB are free: lower --n-components, or fit fewer rows"
+    yield "usable" if result["ok"] else "not usable as it is"

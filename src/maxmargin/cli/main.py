@@ -1,0 +1,170 @@
+"""The command line: ``maxmargin demo | fit | predict | label | segment | papers | check | info``.
+
+Exit codes: 0 ok, 1 it ran but failed (bad data, a fit that cannot be done), 2 bad usage (unknown
+options, impossible combinations), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from . import UsageError, check, demo, fit, info, label, papers, predict, segment
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
+    "fit": fit,
+    "predict": predict,
+    "label": label,
+    "segment": segment,
+    "papers": papers,
+    "check": check,
+    "info": info,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints go through the same door as all others."""
+
+    def error(self, message: str):
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the parser of all commands.
+
+    Examples
+    --------
+    >>> from maxmargin.cli.main import make_parser
+    >>> make_parser().parse_args(["fit", "a.csv", "-k", "3"]).n_clusters
+    3
+    """
+    parser = _Parser(
+        prog="maxmargin",
+        description="Maximum margin clustering: the clusters with the widest gap between them.",
+        epilog="Exit codes: 0 ok, 1 failed, 2 bad usage, 130 interrupted.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=command.SUMMARY,
+            description=f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}.",
+            epilog=f"Example:\n  {command.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(sub)
+        sub.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Parameters
+    ----------
+    argv : list of str, default=None
+        The arguments; None takes those of the process.
+
+    Returns
+    -------
+    int
+        0 ok, 1 failed, 2 bad usage, 130 interrupted.
+
+    Examples
+    --------
+    >>> from maxmargin.cli.main import main
+    >>> main(["fit", "no-such-file.csv", "-k", "2"])
+    1
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    with _warnings_in_one_line() as warned:
+        try:
+            code, result, lines = _run(argv)
+        except KeyboardInterrupt:
+            code, result, lines = INTERRUPTED, {"error": "interrupted"}, ()
+        except UsageError as error:
+            code, result, lines = USAGE, {"error": str(error)}, ()
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            code, result, lines = FAILED, {"error": str(error) or type(error).__name__}, ()
+        except Exception as error:
+            traceback.print_exc()
+            what = f"{type(error).__name__}: {error} (this is a bug in maxmargin; please report it)"
+            code, result, lines = FAILED, {"error": what}, ()
+    if "error" in result:
+        print(f"maxmargin: {' '.join(result['error'].split())}", file=sys.stderr)
+    with _pipe_may_close():
+        if "--json" in argv:
+            head = {"command": next(iter(argv), None), "ok": code == OK}
+            print(json.dumps(_plain(head | result | {"warnings": warned}), allow_nan=False))
+        else:
+            for line in lines:
+                print(line)
+        sys.stdout.flush()
+    return code
+
+
+def _run(argv: list[str]) -> tuple[int, dict[str, Any], Any]:
+    """Exit code, result and lines to tell; nothing is printed before all of it has worked."""
+    parser = make_parser()
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as done:
+        return int(done.code or 0), {}, ()
+    if args.version:
+        from maxmargin.persistence import package_version
+
+        return OK, {}, [f"maxmargin {package_version('maxmargin')}"]
+    if args.command is None:
+        raise UsageError(f"a command is needed: {', '.join(COMMANDS)} (see maxmargin --help)")
+    command = COMMANDS[args.command]
+    result = command.run(args)
+    return OK if result.get("ok", True) else FAILED, result, list(command.tell(result))
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[list[str]]:
+    seen: list[str] = []
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        text = " ".join(str(message).split())
+        seen.append(text)
+        print(f"maxmargin: warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield seen
+
+
+@contextlib.contextmanager
+def _pipe_may_close() -> Iterator[None]:
+    """A reader such as ``head`` may close the pipe early; that is no failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _plain(value: Any) -> Any:
+    """Turn numpy values into what JSON knows; NaN and infinity become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value

@@ -1,0 +1,372 @@
+r"""The cut pool: what is known of a hinge loss, and the best model for it.
+
+A convex loss R(W) is bounded from below by cuts, R(W) >= gain_c - <A_c, W>. The pool keeps their
+vectors A_c and products, solves
+
+.. math::
+    \min_W\; \frac{\alpha}{2} |W|^2 + \max(0, \max_c\, g_c - <A_c, W>)
+
+through the tiny QP of ``_core/qp.py``, and forgets cuts that have not been of use for a while. The
+value is a lower bound on ``alpha/2 |W|^2 + R(W)``; evaluated at any W, the rest is the gap.
+
+:class:`LabelledCuts` holds the cuts of a margin problem with labels y. A constraint stays a valid
+cut under any labels, so it is kept, and only rows that change cluster are touched:
+
+    A_c[p] = sum_{c_i != 0, y_i = p} v_i z_i - sum_{c_i = p} v_i z_i
+    g_c    = sum_{c_i != 0, c_i != y_i} v_i
+
+with the rows' shares v of the total weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.qp import QpSolution, ScoreBalance, solve_qp
+from .._core.rows import TILE, Rows, all_equal, repeated, run, tiles_of
+from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
+
+IDLE = 10  # solutions without use after which a cut is dropped
+
+
+class CutPool:
+    """Cuts with their products, in blocks of columns.
+
+    Parameters
+    ----------
+    width : int
+        Length of the cuts' vectors.
+    blocks : sequence of slices or index arrays, optional
+        Columns whose products are kept apart, such as those of one kernel; all by default.
+
+    Examples
+    --------
+    >>> pool = CutPool(2)
+    >>> pool.add(np.array([2.0, 0.0]), 1.0)
+    >>> pool.solve(alpha=1.0).value, pool.coef(alpha=1.0)
+    (0.125, array([0.5, 0. ]))
+    """
+
+    def __init__(self, width: int, blocks: tuple | None = None):
+        self.blocks: tuple = (slice(0, width),) if blocks is None else tuple(blocks)
+        self.vectors = np.empty((0, width))
+        self.gains = np.empty(0)
+        self.grams = np.empty((len(self.blocks), 0, 0))
+        self.multipliers = np.empty(0)
+        self.block_weights = np.ones(len(self.blocks))
+        self.idle = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.gains)
+
+    def add(self, vector: np.ndarray, gain: float) -> None:
+        """Append a cut; its products with the others are one row of the Gram matrices."""
+        m = len(self)
+        self.vectors = np.concatenate([self.vectors, vector[None, :]])
+        self.gains = np.append(self.gains, gain)
+        self.multipliers = np.append(self.multipliers, 0.0)
+        self.idle = np.append(self.idle, 0)
+        grown = np.zeros((len(self.blocks), m + 1, m + 1))
+        for gram, old, block in zip(grown, self.grams, self.blocks):
+            gram[:m, :m] = old
+            gram[m] = gram[:, m] = self.vectors[:, block] @ vector[block]
+        self.grams = grown
+
+    def shift(self, change: np.ndarray, gains: np.ndarray) -> None:
+        """Add to every cut's vector and gain."""
+        self.vectors = self.vectors + change
+        self.gains = self.gains + gains
+        self.grams = np.stack([self.vectors[:, b] @ self.vectors[:, b].T for b in self.blocks])
+
+    def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
+        """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
+        gram = np.tensordot(self.block_weights, self.grams, 1) / alpha
+        solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
+        self.keep(solution.multipliers)
+        return solution
+
+    def keep(self, multipliers: np.ndarray) -> None:
+        """Take over the multipliers of a solution; count for how long each cut was of no use."""
+        self.multipliers = multipliers
+        self.idle = np.where(multipliers > 0, 0, self.idle + 1)
+
+    def coef(self, alpha: float) -> np.ndarray:
+        """The best W for these cuts (without score balance)."""
+        return self.multipliers @ self.vectors / alpha
+
+    def prune(self, idle: int = IDLE) -> np.ndarray:
+        """Drop cuts that were of no use in the last ``idle`` solutions; return which were kept."""
+        keep = self.idle < idle
+        if not keep.all():
+            self.vectors, self.gains = self.vectors[keep], self.gains[keep]
+            self.multipliers, self.idle = self.multipliers[keep], self.idle[keep]
+            self.grams = self.grams[:, keep][:, :, keep]
+        return keep
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one pass over the rows at a given W found.
+
+    Attributes
+    ----------
+    loss : float
+        Mean hinge loss for the labels of the pass.
+    sizes : ndarray of shape (k,)
+        Weight of every cluster.
+    vector : ndarray of shape (k, r)
+        The most violated cut.
+    gain : float
+    shares : ndarray of shape (k,)
+        Sums of the cut's codes: its product with a constant feature.
+    labels, codes : column of n entries
+        They stay where the rows are.
+    moves : Moves or None
+        What the rows that change cluster add to the cuts so far; None where labels are fixed.
+    """
+
+    loss: float
+    sizes: np.ndarray
+    vector: np.ndarray
+    gain: float
+    shares: np.ndarray
+    labels: Any
+    codes: Any
+    moves: Moves | None
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Changes of the cuts: vectors (m, k * r), gains (m,) and sums of codes (m, k)."""
+
+    vectors: np.ndarray
+    gains: np.ndarray
+    shares: np.ndarray
+
+
+class LabelledCuts:
+    """Labels, and the cuts of the margin problem that they pose.
+
+    Parameters
+    ----------
+    rows : Rows
+    weights : ndarray of shape (n,)
+    known : ndarray of shape (n,)
+        Known cluster of each row, -1 where unknown.
+    n_clusters : int
+    blocks : tuple of slices, optional
+        Features whose products are kept apart, such as those of one kernel.
+
+    Attributes
+    ----------
+    labels : column of n entries
+    pool : CutPool
+    codes : list of columns of n entries
+    origins : list
+        Model at which each cut was found.
+    shares : ndarray of shape (m, k)
+        Sums of every cut's codes.
+    n_passes : int
+        Passes over the rows so far.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        weights: np.ndarray,
+        known: np.ndarray,
+        n_clusters: int,
+        blocks: tuple[slice, ...] | None = None,
+    ):
+        self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
+        self.total = float(weights.sum())
+        self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
+        unknown = repeated(self.dtype.type(-1), len(known))
+        self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)
+        self.labels: Any = repeated(self.dtype.type(0), len(known))
+        self.pool = CutPool(n_clusters * rows.shape[1], self._pool_blocks())
+        self.codes: list[Any] = []
+        self.origins: list = []
+        self.shares = np.zeros((0, n_clusters))
+        self.n_passes = 0
+
+    def _pool_blocks(self):
+        """Columns of the flattened (k, r) vectors that belong to each block of features."""
+        if self.blocks is None:
+            return None
+        places = np.arange(self.k * self.rows.shape[1]).reshape(self.k, -1)
+        return tuple(places[:, block].ravel() for block in self.blocks)
+
+    def fresh(self) -> LabelledCuts:
+        """The same rows without cuts."""
+        return LabelledCuts(self.rows, self.weights, self.known, self.k, self.blocks)
+
+    def taken(self, few: np.ndarray) -> LabelledCuts:
+        """Some of the rows, in memory, without cuts."""
+        chosen = self.rows.take(few), self.weights[few], self.known[few]
+        return LabelledCuts(*chosen, self.k, self.blocks)
+
+    def look(self, coef: np.ndarray, intercept: np.ndarray, prices: np.ndarray, fixed=None) -> Look:
+        """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
+
+        Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
+        in a file are read once.
+        """
+        rows, k = self.rows, self.k
+        levels = intercept.astype(rows.dtype), prices.astype(rows.dtype)
+        columns = [self.weights, self.known if fixed is None else fixed]
+        if fixed is None and self.codes:
+            columns += [self.labels, *self.codes]
+        made, parts = run(
+            rows, cut_block, (coef, levels, self.dtype), tuple(columns), (self.dtype, self.dtype)
+        )
+        found: list = []
+        moved = _MovedSum(len(self.codes), k, rows)
+        for *sums, moves in parts:
+            found = [a + b for a, b in zip(found, sums)] if found else sums
+            moved.add(moves)
+        self.n_passes += 1
+        vector, mean = found[0] / self.total, found[1] / self.total
+        return Look(
+            loss=float(mean[0]),
+            sizes=found[1][2 : 2 + k],
+            vector=vector,
+            gain=float(mean[1]),
+            shares=mean[2 + k :],
+            labels=made[0],
+            codes=made[1],
+            moves=moved.over(self.total) if len(columns) > 2 else None,
+        )
+
+    def adopt(self, look: Look) -> None:
+        """Take over the labels of a pass, and correct the cuts on the rows that moved."""
+        if look.moves is not None:
+            self.pool.shift(look.moves.vectors, look.moves.gains)
+            self.shares = self.shares + look.moves.shares
+        self.labels = look.labels
+
+    def add(self, look: Look, origin) -> None:
+        """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
+        self.pool.add(look.vector.ravel(), look.gain)
+        self.codes.append(look.codes)
+        self.origins.append(origin)
+        self.shares = np.concatenate([self.shares, look.shares[None, :]])
+
+    def hints(self) -> list:
+        """Models at which the cuts in use were found, the most used first."""
+        use = self.pool.multipliers
+        return [self.origins[j] for j in np.argsort(-use, kind="stable") if use[j] > 0]
+
+    def prune(self) -> None:
+        """Forget idle cuts."""
+        keep = self.pool.prune()
+        self.codes = [c for c, kept in zip(self.codes, keep) if kept]
+        self.origins = [o for o, kept in zip(self.origins, keep) if kept]
+        self.shares = self.shares[keep]
+
+
+def cut_block(block: Rows, parts, coef, levels, dtype):
+    """Block kernel: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
+
+    ``parts`` are weights and fixed labels, and with free labels also the old ones and the codes of
+    every cut so far.
+    """
+    (n, width), k = block.shape, len(coef)
+    weights, fixed, *before = parts
+    labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
+    rule = weights, fixed, *levels
+    if not block.is_near:
+        gathered = _tiled_pass(block, coef, rule, labels, codes, sums)
+    else:
+        offset = np.zeros(width) if block.offset is None else block.offset
+        wide = coef.T * block.scale
+        columns = np.ascontiguousarray(wide, block.dtype)
+        shift = (-(offset @ wide)).astype(block.dtype)
+        if block.is_sparse:
+            X, flat = block.data, np.zeros(width * k, block.dtype)
+            matrix = X.data, X.indices, X.indptr
+            csr_cut_pass(matrix, 0, columns.ravel(), shift, rule, labels, codes, flat, sums)
+            gathered = flat.reshape(width, k).T.astype(np.float64)
+        else:
+            gathered, stored = np.zeros((k, width)), np.ascontiguousarray(block.data)
+            dense_cut_pass(stored, columns, shift, rule, labels, codes, TILE, gathered, sums)
+        gathered = (gathered - np.outer(sums[2 + k :], offset)) * block.scale
+    moves = _moves(block, weights, labels, before, k) if before else None
+    return (labels, codes), (gathered, sums, moves)
+
+
+def _tiled_pass(block: Rows, coef, rule, labels, codes, sums) -> np.ndarray:
+    """The pass over rows that must be centred, or mapped, before they are multiplied."""
+    columns = np.ascontiguousarray(coef.T, block.dtype)
+    weights, fixed = rule[:2]
+    gathered = np.zeros((len(coef), block.shape[1]))
+    for i, j in tiles_of(block.shape[0]):
+        tile = block.tile(i, j)
+        scores = tile.scores(columns)
+        matrix = np.empty(scores.shape, scores.dtype)
+        found = labels[i:j], codes[i:j]
+        given = weights[i:j], fixed[i:j], rule[2], rule[3]
+        cut_rule(scores, *given, *found, matrix, sums)
+        gathered += tile.weighted_sum(matrix)
+    return gathered
+
+
+def _moves(block: Rows, weights, labels, before, k: int):
+    """Columns, products, sums of codes and changes of gains of the rows that change cluster."""
+    old, codes = before[0], before[1:]
+    moved = np.flatnonzero(labels != old)
+    if not moved.size:
+        return None
+    chosen = block.take(moved)
+    given = weights[moved], old[moved], labels[moved], np.stack([c[moved] for c in codes])
+    gains, cuts = np.zeros(len(codes)), len(codes)
+    if not chosen.is_sparse:
+        gathered, sums = np.zeros((cuts * k, chosen.shape[1])), np.zeros(cuts * k)
+        for i, j in tiles_of(len(moved)):
+            matrix, part = np.empty((j - i, cuts * k), chosen.dtype), np.empty(cuts)
+            some, was, now, ruled = (np.ascontiguousarray(column[..., i:j]) for column in given)
+            moved_rule(some, was, now, ruled, matrix, part)
+            gathered += chosen.tile(i, j).weighted_sum(matrix)
+            sums += matrix.sum(axis=0, dtype=np.float64)
+            gains += part
+        return None, gathered, sums, gains
+    # Few rows touch few columns: the rest of the wide sums would be zeros.
+    X = chosen.data
+    touched, places = np.unique(X.indices, return_inverse=True)
+    gathered, sums = np.zeros((cuts, k, len(touched))), np.zeros((cuts, k))
+    csr_move_pass((X.data, places, X.indptr), 0, *given, gathered, sums, gains)
+    return touched, gathered.reshape(cuts * k, -1), sums.ravel(), gains
+
+
+class _MovedSum:
+    """Adds up what the blocks say about rows that change cluster."""
+
+    def __init__(self, cuts: int, k: int, rows: Rows):
+        self.cuts, self.k, self.rows = cuts, k, rows
+        self.vectors: np.ndarray | None = None
+        self.sums, self.gains = np.zeros(cuts * k), np.zeros(cuts)
+
+    def add(self, moves) -> None:
+        """Take in one block."""
+        if moves is None:
+            return
+        if self.vectors is None:
+            self.vectors = np.zeros((self.cuts * self.k, self.rows.shape[1]))
+        touched, vectors, sums, gains = moves
+        self.vectors[:, slice(None) if touched is None else touched] += vectors
+        self.sums += sums
+        self.gains += gains
+
+    def over(self, total: float) -> Moves | None:
+        """The changes, or None where nothing moved."""
+        if self.vectors is None:
+            return None
+        vectors, rows = self.vectors, self.rows
+        if rows.is_sparse:
+            offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+            vectors = (vectors - np.outer(self.sums, offset)) * rows.scale
+        shares = self.sums.reshape(self.cuts, self.k) / total
+        return Moves(vectors.reshape(self.cuts, -1) / total, self.gains / total, shares)

@@ -1,0 +1,336 @@
+r"""Cutting-plane margin clustering: two or many clusters in a handful of passes over the data.
+
+Zhao, Wang & Zhang, "Efficient MultiClass Maximum Margin Clustering", ICML 2008. One weight vector
+per cluster, the margin of Crammer & Singer, labels free:
+
+.. math::
+    \min_{y, W}\; \frac{\alpha}{2} |W|^2 + \frac{1}{n} \sum_i \max(0,\, 1 - (w_{y_i}'z_i -
+    \max_{r \ne y_i} w_r'z_i))
+    \quad\text{with at least ``balance * n / k`` rows in every cluster.}
+
+For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
+which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A
+constraint found under old labels is still one under new labels, so the cuts are kept and corrected
+on the rows that moved.
+
+=========================================  =========================================================
+in the paper                               here
+=========================================  =========================================================
+(4) labels, (14) most violated constraint  ``_numba.cut_rule``
+(11) one slack, (k + 1)^n constraints      ``_cuts.LabelledCuts``
+(16) class balance                         ``score_balance``, ``_core.qp.ScoreBalance``
+(17), (20) and the dual of (20)            ``Ridge.solve``, ``_core.qp.solve_qp``
+(19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
+Algorithm 1 (cuts outside)                 ``_search.Stage.step``, ``nesting="paper"``
+Algorithm 2 (CCCP)                         ``_search.Stage._followed``
+section 3, linear time                     ``n_passes_``
+=========================================  =========================================================
+
+The paper starts from an empty set of constraints, whose solution W = 0 has no labels: here the
+first cut comes from initial labels. By default cuts and labels are merged: every pass brings one
+cut and new labels, and labels are settled at the end (``_search.Stage.settled``), so that the
+final margin problem is solved to a certified gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+
+from .._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from .._callbacks import Interval, StrOptions
+from .._core.dedup import Sample
+from .._core.features import fit_features, kernel_params
+from .._core.qp import ScoreBalance
+from .._core.rows import weighted_sum
+from .._core.size_floor import size_floor, warn_short
+from ..least_squares._label_search import lead_losses
+from ._cuts import LabelledCuts
+from ._search import GROWTH, NOTHING_FOUND, SAMPLE_BYTES, START_ROWS, Task, search
+
+# Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
+# row number take four.
+ROW_BYTES = 3 + 40 + 3 * 4
+
+
+class CuttingPlaneMarginClustering(BaseMarginClustering):
+    """Maximum margin clustering by cutting planes: linear in the number of rows.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Number of clusters.
+    kernel : str or callable, default="linear"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". The linear kernel
+        works on X itself, dense or CSR; others through an explicit feature map.
+    gamma : "median", float or None, default="median"
+        Width of the kernel; "median" is 1 / median squared distance.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    n_components : int, "auto" or None, default="auto"
+        Rank of the feature map; None is exact.
+    alpha : float or "auto", default="auto"
+        Strength of the regulariser, on features of unit mean square. "auto" is 0.03 for two
+        clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
+    balance : float, default=0.5
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. Without
+        it the lowest objective often has an empty cluster.
+    score_balance : float or None, default=None
+        Largest difference between the mean scores of two clusters. On centred features it frees
+        intercepts within this range; with ``center=False`` there are none, and it is the paper's
+        constraint (16) to the letter. Where ``balance`` binds, its prices come on top.
+    center : bool, default=True
+        Whether features are centred. Without centring and ``score_balance`` one cluster tends to
+        take all rows.
+    nesting : {"merged", "paper"}, default="merged"
+        One cut and new labels in every pass, or the paper's cuts outside and CCCP inside.
+    anneal : bool or "auto", default="auto"
+        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
+        clusters (for many it was measured to harm).
+    init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
+        Start. "auto" tries k-means labels and random directions; the lowest objective wins.
+    n_init : int or "auto", default="auto"
+        Number of starts; "auto" is 10.
+    max_iter : int, default=200
+        Most steps of a descent, and most passes that then solve the problem of its labels.
+    tol : float, default=0.01
+        A descent ends when the gap, relative to the objective, is at most this. With
+        ``nesting="paper"`` it is the paper's epsilon, the gap itself.
+    warm_start : bool, default=False
+        Start from the labels that the previous fit predicts.
+    verbose : int, default=0
+        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts; the same seed gives the same bits on any number of threads.
+    n_jobs : int or None, default=None
+        Threads over blocks of rows.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row; clusters are numbered by falling size.
+    cluster_sizes_ : ndarray of shape (n_clusters,)
+    exemplar_indices_ : ndarray of shape (n_clusters,)
+        Most certain row of each cluster.
+    coef_, intercept_ : ndarray of shape (n_clusters, n_components) and (n_clusters,)
+        One score per cluster, in feature space; for the linear kernel they apply to X itself. The
+        intercepts hold what ``balance`` needs to keep every cluster at its least size.
+    objective_ : float
+        ``alpha/2 |W|^2`` plus the mean hinge loss for the final labels.
+    gap_ : float
+        How far ``objective_`` can be above the best value for the final labels.
+    history_ : list of float
+        Objective of every pass of the last descent; it may rise.
+    best_history_ : list of float
+        The lowest objective so far; it does not rise.
+    restart_objectives_ : ndarray
+        Objective that each start led to, on the rows the starts were compared on.
+    n_passes_ : int
+        Passes over all rows on the way from the best start to the result.
+    n_cuts_ : int
+        Cuts kept at the end.
+    n_iter_ : int
+        Passes of the last descent.
+    stop_reason_ : str
+        "converged", "max_iter", "stalled", "time" or "callback".
+
+    Notes
+    -----
+    In the paper's symbols alpha = beta / s^2, where s is ``feature_scale_``, and
+    ``score_balance`` = l / n. ``nesting="paper", tol=0.01`` has its absolute epsilon and its 1 %
+    stop of the CCCP. Two clusters: w_1 = -w_0, and the form with one vector w = 2 w_1 and
+    ``|w'z|`` has C = 2 / alpha.
+
+    References
+    ----------
+    B. Zhao, F. Wang, C. Zhang. Efficient MultiClass Maximum Margin Clustering. ICML, 2008.
+
+    Examples
+    --------
+    >>> from maxmargin import CuttingPlaneMarginClustering
+    >>> from maxmargin.metrics import clustering_error
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> four = (y == 0) | (y == 6) | (y == 8) | (y == 9)
+    >>> model = CuttingPlaneMarginClustering(n_clusters=4, balance=0.9, random_state=0).fit(X[four])
+    >>> clustering_error(y[four], model.labels_) < 0.06
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **SHARED_CONSTRAINTS,
+        "alpha": [StrOptions({"auto"}), Interval(Real, 1e-12, 1e12, closed="both")],
+        "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
+        "center": ["boolean"],
+        "nesting": [StrOptions({"merged", "paper"})],
+        "anneal": [StrOptions({"auto"}), "boolean"],
+        "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        kernel="linear",
+        gamma="median",
+        degree=3,
+        coef0=1,
+        n_components="auto",
+        alpha="auto",
+        balance=0.5,
+        score_balance=None,
+        center=True,
+        nesting="merged",
+        anneal="auto",
+        init="auto",
+        n_init="auto",
+        max_iter=200,
+        tol=0.01,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.alpha = alpha
+        self.balance = balance
+        self.score_balance = score_balance
+        self.center = center
+        self.nesting = nesting
+        self.anneal = anneal
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _mergeable(self) -> bool:
+        return isinstance(self.init, str)
+
+    def _decision_losses(self, decision):
+        return lead_losses(decision)
+
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself.
+
+        Examples
+        --------
+        >>> from maxmargin import CuttingPlaneMarginClustering
+        >>> CuttingPlaneMarginClustering().estimate_memory(1_000_000, 50) / 2**20 < 100
+        True
+        """
+        cuts = 40 * self.n_clusters * 8  # bytes per feature
+        if self.kernel == "linear" and self.n_components in ("auto", None):
+            largest = max(START_ROWS * GROWTH * 8 * n_features, SAMPLE_BYTES) if in_blocks else 0
+            return int(ROW_BYTES * n_samples + 4 * cuts * n_features + largest)
+        mapped = super().estimate_memory(n_samples, n_features, in_blocks)
+        return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
+
+    def _fit_features(self, sample: Sample, rng, n_jobs):
+        params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
+        return fit_features(
+            sample.X,
+            sample.weights,
+            kernel=self.kernel,
+            params=params,
+            n_components=self.n_components,
+            rng=rng,
+            n_jobs=n_jobs,
+            center=self.center,
+            widest=None,  # nothing here is factored: a linear problem stays as wide as it is
+        )
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        k, width = self.n_clusters, rows.shape[1]
+        if k == 1:
+            return Model(np.zeros((1, width)), np.zeros(1), np.eye(1), extras=NOTHING_FOUND)
+        mean = None
+        if self.score_balance is not None and not self.center:
+            mean = weighted_sum(rows, (sample.weights / sample.weights.sum())[:, None])[0]
+        alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
+        task = Task(
+            penalty=Ridge(alpha, self.score_balance, mean),
+            floor=size_floor(self.balance, sample.weights.sum(), k, sample.whole),
+            nesting=self.nesting,
+            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            watch=watch,
+        )
+        found = search(
+            LabelledCuts(rows, sample.weights, sample.known, k),
+            task,
+            given=self._given_labels(sample, warm),
+            init=self.init,
+            n_starts=10 if self.n_init == "auto" else self.n_init,
+            rng=rng,
+        )
+        state = found.outcome.state
+        if state.missing > 0:
+            warn_short(self.balance, state.missing, task.floor)
+        return Model(**found.fields, extras=found.report)
+
+
+def default_alpha(k: int) -> float:
+    """Strength at which unit margins cost the same for any number of clusters.
+
+    With k cluster means of equal length B^(1/2), evenly apart, unit margins need
+    ``|W|^2 = (k - 1)^2 / (k B)``. Two clusters get 0.03.
+
+    Examples
+    --------
+    >>> round(default_alpha(2), 3), round(default_alpha(10), 5)
+    (0.03, 0.00185)
+    """
+    return 0.03 * k / (2.0 * (k - 1) ** 2)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
+
+    Attributes
+    ----------
+    alpha : float
+    bound : float or None
+        On the difference of two mean scores.
+    mean : ndarray or None
+        The mean row where features are not centred; None where intercepts are free instead.
+    """
+
+    alpha: float
+    bound: float | None = None
+    mean: np.ndarray | None = None
+
+    def at(self, alpha: float) -> Ridge:
+        """The same of another strength."""
+        return replace(self, alpha=alpha)
+
+    def value(self, coef: np.ndarray) -> float:
+        """What coefficients cost."""
+        return 0.5 * self.alpha * float((coef * coef).sum())
+
+    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        """Value of problem (20) for the cuts, and its coefficients and intercepts."""
+        k, alpha, pool = cuts.k, self.alpha, cuts.pool
+        if self.bound is None:
+            solution = pool.solve(alpha)
+            return solution.value, (pool.coef(alpha).reshape(k, -1), np.zeros(k))
+        if self.mean is None:
+            solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
+            return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)
+        square = float(self.mean @ self.mean) / alpha
+        cross = pool.vectors.reshape(-1, k, cuts.rows.shape[1]) @ self.mean / alpha
+        solution = pool.solve(alpha, ScoreBalance(self.bound, cross, square))
+        coef = pool.coef(alpha).reshape(k, -1) - np.outer(solution.tau, self.mean) / alpha
+        return solution.value, (coef, np.zeros(k))

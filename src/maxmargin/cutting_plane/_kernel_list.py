@@ -1,0 +1,271 @@
+"""Several feature maps side by side: one block of features for every kernel."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._core.features import (
+    KERNELS,
+    FeatureMap,
+    check_precomputed,
+    fit_features,
+    kernel_params,
+    mapped_rows,
+)
+from .._core.rows import Rows
+from .._data.source import RowBlocks
+
+PARAMETERS = ("gamma", "degree", "coef0", "width")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel, and the columns of X that it sees.
+
+    Attributes
+    ----------
+    name : str
+        Unique among the sources of a model.
+    kernel : str or callable
+    params : dict
+        gamma, degree and coef0, where they are given.
+    columns : ndarray or None
+        Column numbers; None for all.
+    """
+
+    name: str
+    kernel: str | Callable
+    params: dict = field(default_factory=dict)
+    columns: np.ndarray | None = None
+
+    def of(self, X):
+        """The columns of X that the kernel sees."""
+        if self.columns is None:
+            return X
+        return X.columns(self.columns) if isinstance(X, RowBlocks) else X[:, self.columns]
+
+
+@dataclass(frozen=True)
+class FeatureStack:
+    """Fitted maps of several sources; their features lie side by side.
+
+    It stands where a :class:`~maxmargin._core.features.FeatureMap` does.
+    """
+
+    sources: tuple[Source, ...]
+    maps: tuple[FeatureMap, ...]
+
+    landmarks: tuple = ()
+    scale: float = 1.0
+    kernel: str = "several"
+
+    @property
+    def params(self) -> dict:
+        """No parameters of its own."""
+        return {}
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type in which features are stored."""
+        return self.maps[0].dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return sum(m.rank for m in self.maps)
+
+    @property
+    def offset(self) -> np.ndarray:
+        """The features are centred already."""
+        return np.zeros(self.rank)
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """Columns of each source's features."""
+        ends = np.cumsum([0, *(m.rank for m in self.maps)]).tolist()
+        return tuple(slice(a, b) for a, b in pairwise(ends))
+
+    def rows(self, X, n_jobs: int = 1) -> Rows:
+        """Rows of features, mapped tile by tile as they are read."""
+        return Rows(X, n_jobs=n_jobs, features=self)
+
+    def values(self, X) -> np.ndarray:
+        """Features of a tile of raw rows."""
+        parts = [m.values(s.of(X)) for s, m in zip(self.sources, self.maps)]
+        return np.hstack([part.astype(self.dtype, copy=False) for part in parts])
+
+    def stored_rows(self, X, n_jobs: int = 1) -> Rows:
+        """The same rows of features, bit for bit, mapped once and kept."""
+        return mapped_rows(self, X, n_jobs)
+
+
+def fit_stack(
+    X, weights, sources, *, n_components, rng, n_jobs: int, center: bool, normalize: bool
+) -> tuple[FeatureStack, Rows]:
+    """Fit the map of every source; return the stack and the mapped rows."""
+    maps = []
+    for source in sources:
+        part = source.of(X)
+        params = _kernel_params(part, source, rng)
+        fmap, _ = fit_features(
+            part,
+            weights,
+            kernel=source.kernel,
+            params=params,
+            n_components=n_components,
+            rng=rng,
+            n_jobs=n_jobs,
+            center=center,
+        )
+        if fmap.scale == 0.0:
+            warnings.warn(
+                f"kernel {source.name!r} is constant on these rows; its weight is 0.",
+                UserWarning,
+                stacklevel=2,
+            )
+        elif not normalize:
+            fmap = replace(fmap, scale=1.0)
+        maps.append(fmap)
+    stack = FeatureStack(tuple(sources), tuple(maps))
+    return stack, stack.stored_rows(X, n_jobs)
+
+
+def _kernel_params(X, source: Source, rng) -> dict:
+    given = {"gamma": "median", "degree": 3, "coef0": 1, "width": 1.0, **source.params}
+    named = given["gamma"], given["degree"], given["coef0"]
+    params = kernel_params(X, source.kernel, *named, rng)
+    if "gamma" in params:
+        params["gamma"] /= given["width"] ** (1 if source.kernel == "laplacian" else 2)
+    return params
+
+
+def read_sources(kernels, X, names) -> list[Source]:
+    """Sources of a user's list of kernels.
+
+    Parameters
+    ----------
+    kernels : list
+        Each a name, a callable, (name, parameters), or (columns, any of these).
+    X : array of shape (n, d)
+    names : sequence of str or None
+        Names of the columns of X, where it has any.
+    """
+    if isinstance(kernels, str) or not hasattr(kernels, "__len__") or len(kernels) == 0:
+        raise ValueError(
+            "kernels must be 'default', 'paper', 'precomputed' or a list of kernels, got "
+            f"{kernels!r}."
+        )
+    found: list[Source] = []
+    for number, spec in enumerate(kernels):
+        source = _read(spec, f"kernels[{number}]", X.shape[1], names)
+        taken = {other.name for other in found}
+        name, copy = source.name, 2
+        while name in taken:
+            name, copy = f"{source.name} ({copy})", copy + 1
+        if source.kernel == "precomputed":
+            _check_matrix(source.of(X), f"kernels[{number}]", X.shape[0])
+        found.append(replace(source, name=name))
+    return found
+
+
+def _read(spec: Any, where: str, width: int, names) -> Source:
+    if isinstance(spec, tuple) and len(spec) == 2 and not isinstance(spec[1], dict):
+        inner = _read(spec[1], where, width, names)
+        columns = _column_numbers(spec[0], where, width, names)
+        label = _column_label(spec[0])
+        return replace(inner, columns=columns, name=f"{inner.name}{label}")
+    params: dict = {}
+    if isinstance(spec, tuple) and len(spec) == 2:
+        spec, params = spec
+        unknown = sorted(set(params) - set(PARAMETERS))
+        if unknown:
+            raise ValueError(f"{where} has the parameter {unknown[0]!r}; known are {PARAMETERS}.")
+        _check_parameters(spec, params, where)
+    if callable(spec):
+        return Source(getattr(spec, "__name__", "callable"), spec, params)
+    if isinstance(spec, str) and spec in KERNELS:
+        shown = ", ".join(f"{key}={value}" for key, value in params.items())
+        return Source(f"{spec}({shown})" if shown else spec, spec, params)
+    raise ValueError(
+        f"{where} must be a kernel's name ({', '.join(KERNELS)}), a callable, (name, parameters) "
+        f"or (columns, kernel), got {spec!r}."
+    )
+
+
+def _check_parameters(kernel, params: dict, where: str) -> None:
+    """Refuse values that no kernel can have."""
+    if "gamma" in params and "width" in params:
+        raise ValueError(f"{where} has both gamma and width; give one.")
+    if "width" in params and kernel not in ("rbf", "laplacian"):
+        raise ValueError(f"{where}: width goes with rbf and laplacian, not with {kernel!r}.")
+    for name, value in params.items():
+        if name == "gamma" and (value == "median" or value is None):
+            continue
+        number = isinstance(value, Real) and abs(float(value)) < np.inf
+        least = {"gamma": 0.0, "width": 0.0, "degree": 0.0}.get(name, -np.inf)
+        low = number and (value < least or (value == least and name != "degree"))
+        if not number or low:
+            raise ValueError(f"{where}: {name} must be a number above {least:g}, got {value!r}.")
+
+
+def _column_label(columns) -> str:
+    if isinstance(columns, slice):
+        start = "" if columns.start is None else columns.start
+        return f"[{start}:{'' if columns.stop is None else columns.stop}]"
+    columns = np.atleast_1d(columns).tolist()
+    return f"[{', '.join(map(str, columns))}]" if len(columns) <= 4 else f"[{len(columns)} columns]"
+
+
+def _column_numbers(columns, where: str, width: int, names) -> np.ndarray:
+    if isinstance(columns, slice):
+        numbers = np.arange(width)[columns]
+    else:
+        columns = np.atleast_1d(columns)
+        if columns.dtype.kind in "US" or columns.dtype == object:
+            if names is None:
+                raise ValueError(f"{where} names columns, but X has no column names.")
+            missing = [c for c in columns.tolist() if c not in set(names)]
+            if missing:
+                raise ValueError(f"{where}: X has no column {missing[0]!r}.")
+            numbers = np.array([list(names).index(c) for c in columns])
+        elif columns.dtype == bool:
+            if len(columns) != width:
+                raise ValueError(f"{where}: a mask of {len(columns)} for {width} columns of X.")
+            numbers = np.flatnonzero(columns)
+        elif columns.dtype.kind in "iu" and columns.ndim == 1:
+            numbers = columns.astype(np.int64)
+        elif columns.size:
+            raise ValueError(
+                f"{where}: columns must be names, whole numbers, a mask or a slice, got "
+                f"{columns!r}."
+            )
+        else:
+            numbers = np.zeros(0, np.int64)
+    if len(numbers) == 0:
+        raise ValueError(f"{where} sees no column of X.")
+    if numbers.min() < -width or numbers.max() >= width:
+        raise ValueError(
+            f"{where}: column {int(np.abs(numbers).max())} of an X with {width} columns."
+        )
+    return numbers % width
+
+
+def _check_matrix(K, where: str, n: int) -> None:
+    if sparse.issparse(K):
+        raise ValueError(f"{where}: precomputed kernels must be dense.")
+    if K.shape[1] != n:
+        raise ValueError(
+            f"{where}: a precomputed kernel of {n} rows needs {n} columns, got {K.shape[1]}."
+        )
+    try:
+        check_precomputed(K)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None

@@ -1,0 +1,155 @@
+"""Weights of kernels for a pool of cuts: by tiny QPs, or by the paper's cone program for checking.
+
+The problem and its dual are at the top of ``multiple_kernel.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from .._core.qp import QpSolution, ScoreBalance, solve_qp
+
+WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
+BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
+
+
+@dataclass(frozen=True)
+class WeightedSolution:
+    """Weights for a pool of cuts: the QP's solution at them, a lower bound and the gap to it."""
+
+    weights: np.ndarray
+    solution: QpSolution
+    bound: float
+    gap: float
+    rounds: int
+
+
+def solve_weights(
+    grams: np.ndarray,
+    gains: np.ndarray,
+    p: float,
+    multipliers: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    balance: ScoreBalance | None = None,
+    tol: float = WEIGHT_TOL,
+    rounds: int = WEIGHT_ROUNDS,
+) -> WeightedSolution:
+    """Minimise over beta the value of the QP with ``sum_k beta_k G_k``.
+
+    Parameters
+    ----------
+    grams : ndarray of shape (M, m, m)
+        Products of the cuts in each kernel's features, divided by alpha.
+    gains : ndarray of shape (m,)
+    p : float
+        Norm of the weights.
+    multipliers, weights : ndarray, optional
+        Where to start.
+    balance : ScoreBalance, optional
+    tol : float
+        Gap to reach, relative to the value.
+    rounds : int
+        Most QPs.
+
+    Examples
+    --------
+    >>> grams = np.array([[[4.0]], [[0.0]]])
+    >>> solve_weights(grams, np.array([1.0]), 2.0).weights.round(2)
+    array([1., 0.])
+    """
+    beta = normalised(np.ones(len(grams)) if weights is None else weights, p)
+    best: WeightedSolution | None = None
+    for round_ in range(1, rounds + 1):
+        gram = np.tensordot(beta, grams, 1)
+        solution = solve_qp(gram, gains, start=multipliers, balance=balance)
+        multipliers = solution.multipliers
+        q = np.maximum(multipliers @ grams @ multipliers, 0.0)
+        gap = 0.5 * (_dual_norm(q, p) - float(beta @ q))
+        if best is None or gap < best.gap:
+            best = WeightedSolution(beta, solution, solution.value - gap, gap, round_)
+        if gap <= tol * max(solution.value, 1e-300) or q.max() <= 0:
+            break
+        beta = _next_weights(beta, q / q.max(), p)
+    assert best is not None
+    return replace(best, rounds=round_)
+
+
+def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
+    """Weights nearer to those that q calls for, beta_k^(p-1) ~ q_k.
+
+    Half the way there for p >= 3/2. Near p = 1 that target is a single kernel; then towards the
+    weights that are best for the model of the QP, beta_k^(p+1) ~ beta_k^2 q_k, and somewhat beyond.
+    """
+    if p >= 1.5:
+        return normalised(0.5 * (beta + normalised(q ** (1.0 / (p - 1.0)), p)), p)
+    nearer = (beta * beta * q) ** (1.0 / (p + 1.0))
+    beyond = np.divide(nearer, beta, out=np.zeros_like(beta), where=beta > 1e-100) ** BEYOND
+    return normalised(beta * beyond, p)
+
+
+def normalised(weights: np.ndarray, p: float) -> np.ndarray:
+    """Weights of p-norm one."""
+    return weights / (weights**p).sum() ** (1.0 / p)
+
+
+def _dual_norm(q: np.ndarray, p: float) -> float:
+    if p == 1 or q.max() == 0:
+        return float(q.max())
+    return float(q.max() * ((q / q.max()) ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p))
+
+
+def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
+    """The subproblem as the paper solves it: a second order cone program, by clarabel.
+
+    Returns its value, the coefficients (k, r) and the multipliers of the cuts. Variables: V, beta,
+    the epigraphs t_k of |V_k|^2 / beta_k, and xi.
+    """
+    import clarabel
+
+    m, k, r = vectors.shape
+    count = len(blocks)
+    width = k * r
+    beta, t, xi = width, width + count, width + 2 * count
+    size = xi + 1
+    cost = np.zeros(size)
+    cost[t:xi], cost[xi] = 0.5 * alpha, 1.0
+    places = np.arange(width).reshape(k, r)
+    # Cuts, xi >= 0, beta >= 0.
+    linear = np.zeros((m + 1 + count, size))
+    linear[:m, :width], linear[:m, xi] = -vectors.reshape(m, -1), -1.0
+    linear[m, xi] = -1.0
+    linear[m + 1 :, beta:t] = -np.eye(count)
+    parts, right = [linear], [np.concatenate([-gains, np.zeros(1 + count)])]
+    cones = [clarabel.NonnegativeConeT(m + 1 + count)]
+    if p == 1:
+        row = np.zeros((1, size))
+        row[0, beta:t] = 1.0
+        parts, right = [*parts, row], [*right, np.ones(1)]
+        cones.append(clarabel.NonnegativeConeT(1))
+    else:
+        ball = np.zeros((1 + count, size))
+        ball[1:, beta:t] = -np.eye(count)
+        parts, right = [*parts, ball], [*right, np.eye(1 + count)[0]]
+        cones.append(clarabel.SecondOrderConeT(1 + count))
+    for j, block in enumerate(blocks):
+        mine = places[:, block].ravel()
+        cone = np.zeros((2 + len(mine), size))  # |(2 V_k, beta_k - t_k)| <= beta_k + t_k
+        cone[0, beta + j], cone[0, t + j] = -1.0, -1.0
+        cone[1, beta + j], cone[1, t + j] = -1.0, 1.0
+        cone[np.arange(2, 2 + len(mine)), mine] = -2.0
+        parts.append(cone)
+        right.append(np.zeros(len(cone)))
+        cones.append(clarabel.SecondOrderConeT(len(cone)))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    matrix = sparse.csc_matrix(np.vstack(parts))
+    empty = sparse.csc_matrix((size, size))
+    solver = clarabel.DefaultSolver(empty, cost, matrix, np.concatenate(right), cones, settings)
+    solution = solver.solve()
+    x = np.array(solution.x)
+    multipliers = np.maximum(np.array(solution.z)[:m], 0.0)
+    return float(solution.obj_val), x[:width].reshape(k, r), multipliers

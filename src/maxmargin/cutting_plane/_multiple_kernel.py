@@ -1,0 +1,452 @@
+r"""Multiple kernel margin clustering: learn which kernels matter while clustering.
+
+Zhao, Kwok & Zhang, "Multiple Kernel Clustering", SDM 2009. Kernels K_1 .. K_M with features
+Phi_1 .. Phi_M, each centred and scaled to mean square one, and weights beta:
+
+.. math::
+    \min_{y, \beta, V}\; \frac{\alpha}{2} \sum_k \frac{|V_k|^2}{\beta_k} + \frac{1}{n} \sum_i
+    \max(0,\, 1 - (f_{y_i}(x_i) - \max_{r \ne y_i} f_r(x_i))), \qquad
+    f(x) = \sum_k V_k \Phi_k(x), \quad \beta \ge 0, \quad \sum_k \beta_k^p \le 1
+
+This is cutting-plane clustering (``cutting_plane.py``) under another penalty. For given V the best
+weights are known, and so is the penalty that is left:
+
+.. math::
+    \beta_k \propto |V_k|^{2/(p+1)}, \qquad
+    \frac{\alpha}{2} \Big( \sum_k |V_k|^{2p/(p+1)} \Big)^{(p+1)/p}
+
+For a pool of cuts the dual has one variable per cut and no cone,
+
+.. math::
+    \max_{a \ge 0,\, 1'a \le 1}\; g'a - \frac{1}{2\alpha} |q(a)|_{p/(p-1)}, \qquad q_k = a'G_k a
+
+and is solved by a few tiny QPs: one for given beta, then beta follows q. The difference between
+the norm of q and beta'q is the duality gap, for free.
+
+===========================================  =======================================================
+in the paper                                 here
+===========================================  =======================================================
+(1.1) combined features                      ``transform``: sqrt(beta_k) Phi_k; see its docstring
+(2.3), (4.31) class balance                  ``score_balance``; ``balance`` for sizes
+(2.7), (4.34) one slack                      ``_cuts.LabelledCuts``
+(2.14), (4.35) the subproblem                ``_kernel_weights.solve_weights``
+its second order cone program                ``_kernel_weights.solve_cone_program``
+(3.21)                                       has sum beta where the problem has sum beta^2
+Algorithms 1 - 3                             ``_search``
+section 5.2, K1 - K3                         ``kernels="paper"``
+section 5.5, fit on a subset                 ``subset``
+===========================================  =======================================================
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from .._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from .._callbacks import Interval, StrOptions
+from .._core.dedup import Sample
+from .._core.qp import ScoreBalance
+from .._core.size_floor import size_floor, warn_short
+from ..least_squares._label_search import lead_losses
+from ._cuts import LabelledCuts
+from ._estimator import default_alpha
+from ._kernel_list import fit_stack, read_sources
+from ._kernel_weights import normalised, solve_cone_program, solve_weights
+from ._search import NOTHING_FOUND, Task, search
+
+# Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
+# more than a few dimensions: under them any labels look separated, and the objective says nothing.
+WIDTHS = (4.0, 2.0, 1.0)
+TRIVIAL = 0.99  # an objective this near to 1, that of W = 0, says that nothing was separated
+
+
+class MultipleKernelMarginClustering(BaseMarginClustering):
+    """Maximum margin clustering that learns a weight for every kernel.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Number of clusters.
+    kernels : {"default", "paper", "precomputed"} or list, default="default"
+        "default": linear, polynomial of degree 2, and Gaussians 4, 2 and 1 median distances wide.
+        "paper": linear, ``(1 + x'x')^2`` and one Gaussian. "precomputed": X holds
+        kernel matrices side by side, (n, M n); for new rows, those against the training rows.
+        In a list, each entry is a name, a callable, ``(name, {"gamma": ..})``, or
+        ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
+        of "gamma" counts in median distances: gamma = 1 / (width * median distance)^2.
+    n_components : int, "auto" or None, default=100
+        Rank of each kernel's feature map; None is exact.
+    alpha : float or "auto", default="auto"
+        Strength of the regulariser; "auto" is that of :class:`CuttingPlaneMarginClustering` where
+        the weights are even: 0.03 M^(1 - 1/p) for two clusters and M kernels.
+    weight_norm : float, default=2
+        p >= 1 in ``sum beta^p <= 1``; 1 gives few kernels a weight, larger values even them out.
+    balance : float, default=0.5
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+    score_balance : float or None, default=None
+        Largest difference between the mean scores of two clusters; frees intercepts within it.
+    center, normalize : bool, default=True
+        Whether each kernel is centred, and scaled to mean square one. The weights mean little
+        without: the largest kernel takes them all.
+    solver : {"qp", "socp"}, default="qp"
+        How the weights are found for a pool of cuts: tiny QPs, or the paper's cone program through
+        clarabel (``pip install maxmargin[sdp]``), for checking.
+    subset : int or None, default=None
+        Fit on so many random rows and label the rest.
+    anneal : bool or "auto", default="auto"
+        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
+        clusters.
+    init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
+        Start. "auto" tries k-means labels, in the features of all kernels and of each alone, and
+        random directions; the lowest objective wins.
+    n_init : int or "auto", default="auto"
+        Number of starts; "auto" is 2 (M + 1) for M kernels, and 10 at least.
+    max_iter : int, default=200
+        Most passes over the data of one descent.
+    tol : float, default=0.01
+        A descent ends when the gap, relative to the objective, is at most this.
+    warm_start : bool, default=False
+        Start from the labels that the previous fit predicts.
+    verbose : int, default=0
+        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts; the same seed gives the same bits on any number of threads.
+    n_jobs : int or None, default=None
+        Threads over blocks of rows.
+
+    Attributes
+    ----------
+    kernel_weights_ : dict
+        Weight of each kernel by its name.
+    labels_, cluster_sizes_, exemplar_indices_, coef_, intercept_
+        As in the other estimators; ``coef_`` is in the features of all kernels side by side.
+    objective_ : float
+        The penalty plus the mean hinge loss for the final labels.
+    gap_ : float
+        How far ``objective_`` can be above the best value for the final labels.
+    history_ : list of float
+        Objective after every pass of the last descent. Two clusters keep the best model so far,
+        so that it does not rise; with more it may.
+    best_history_, restart_objectives_, n_passes_, n_cuts_, n_iter_, stop_reason_
+        As in :class:`CuttingPlaneMarginClustering`.
+
+    Notes
+    -----
+    In the paper's symbols alpha = 1 / C for many clusters (2 / C for two, whose form has one
+    vector) and ``score_balance`` = l / n. The model means K = sum beta_k K_k: its features are
+    sqrt(beta_k) Phi_k, not those of (1.1).
+
+    References
+    ----------
+    B. Zhao, J. T. Kwok, C. Zhang. Multiple Kernel Clustering. SIAM International Conference on
+    Data Mining, 2009.
+
+    Examples
+    --------
+    >>> from maxmargin import MultipleKernelMarginClustering
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pair = (y == 2) | (y == 7)
+    >>> model = MultipleKernelMarginClustering(balance=0.9, random_state=0).fit(X[pair])
+    >>> from maxmargin.metrics import clustering_error
+    >>> clustering_error(y[pair], model.labels_) < 0.02
+    True
+    >>> max(model.kernel_weights_, key=model.kernel_weights_.get) in model.kernel_weights_
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **{
+            name: checks
+            for name, checks in SHARED_CONSTRAINTS.items()
+            if name not in ("kernel", "gamma", "degree", "coef0")
+        },
+        "kernels": [StrOptions({"default", "paper", "precomputed"}), list, tuple],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 1e-12, 1e12, closed="both")],
+        "weight_norm": [Interval(Real, 1, None, closed="left")],
+        "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
+        "center": ["boolean"],
+        "normalize": ["boolean"],
+        "solver": [StrOptions({"qp", "socp"})],
+        "subset": [Interval(Integral, 1, None, closed="left"), None],
+        "anneal": [StrOptions({"auto"}), "boolean"],
+        "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        kernels="default",
+        n_components=100,
+        alpha="auto",
+        weight_norm=2,
+        balance=0.5,
+        score_balance=None,
+        center=True,
+        normalize=True,
+        solver="qp",
+        subset=None,
+        anneal="auto",
+        init="auto",
+        n_init="auto",
+        max_iter=200,
+        tol=0.01,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernels = kernels
+        self.n_components = n_components
+        self.alpha = alpha
+        self.weight_norm = weight_norm
+        self.balance = balance
+        self.score_balance = score_balance
+        self.center = center
+        self.normalize = normalize
+        self.solver = solver
+        self.subset = subset
+        self.anneal = anneal
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # A stack of kernels is not one kernel matrix: rows and columns of X are not sliced alike.
+    _pairwise = False
+
+    def transform(self, X) -> np.ndarray:
+        """Features of the learned kernel: sqrt(beta_k) Phi_k(x), side by side.
+
+        Their products are ``sum_k beta_k K_k``, up to the rank of the maps.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        roots = np.sqrt(np.array(list(self.kernel_weights_.values())))
+        with threadpool_limits(1):
+            Z = self.feature_map_.stored_rows(X).data
+        return Z * np.repeat(roots, [m.rank for m in self.feature_map_.maps]).astype(Z.dtype)
+
+    def _decision_losses(self, decision):
+        return lead_losses(decision)
+
+    def _has_matrices(self) -> bool:
+        """Whether columns of X stand for rows: kernel matrices are among the kernels."""
+        return "precomputed" in str(self.kernels)
+
+    def _mergeable(self) -> bool:
+        return isinstance(self.init, str) and not self._has_matrices()
+
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself."""
+        count = (
+            {"default": 5, "paper": 3}.get(self.kernels, 1)
+            if isinstance(self.kernels, str)
+            else len(self.kernels)
+        )
+        rank = 512 if self.n_components in ("auto", None) else self.n_components
+        stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
+        return int(stored + 100 * n_samples)
+
+    def _fit_features(self, sample: Sample, rng, n_jobs):
+        if self.score_balance is not None and not self.center:
+            raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
+        self._check_solver()
+        X, n = sample.X, sample.X.shape[0]
+        if self._has_matrices() and n < sample.n_given:
+            raise ValueError(
+                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
+                "leave out those rows, and their columns of every kernel."
+            )
+        sources = read_sources(self._listed(X), X, getattr(self, "feature_names_in_", None))
+        chosen = np.arange(n)
+        if self.subset is not None and self.subset < n:
+            if any(source.kernel == "precomputed" for source in sources):
+                raise ValueError("subset does not go with precomputed kernels: pass fewer rows.")
+            chosen = rng.choice(n, max(self.subset, self.n_clusters), replace=False)
+            chosen = np.union1d(chosen, np.flatnonzero(sample.known >= 0))  # they name clusters
+            X = X[chosen]
+        self._chosen = chosen
+        return fit_stack(
+            X,
+            sample.weights[chosen],
+            sources,
+            n_components=self.n_components,
+            rng=rng,
+            n_jobs=n_jobs,
+            center=self.center,
+            normalize=self.normalize,
+        )
+
+    def _listed(self, X) -> list:
+        """The kernels as a list."""
+        if self.kernels == "default":
+            return ["linear", ("poly", {"degree": 2}), *(("rbf", {"width": w}) for w in WIDTHS)]
+        if self.kernels == "paper":
+            return ["linear", ("poly", {"degree": 2, "gamma": 1.0, "coef0": 1.0}), "rbf"]
+        if self.kernels == "precomputed":
+            n = X.shape[0]
+            if X.shape[1] == 0 or X.shape[1] % n:
+                raise ValueError(
+                    f"kernels='precomputed' needs kernel matrices side by side: X of {n} rows must "
+                    f"have a multiple of {n} columns, got {X.shape[1]}."
+                )
+            starts = range(0, X.shape[1], n)
+            return [(slice(start, start + n), "precomputed") for start in starts]
+        return list(self.kernels)
+
+    def _check_solver(self) -> None:
+        if self.solver == "qp":
+            return
+        if self.weight_norm not in (1, 2) or self.score_balance is not None:
+            raise ValueError(
+                "solver='socp' takes weight_norm 1 or 2 and no score_balance; got weight_norm="
+                f"{self.weight_norm} and score_balance={self.score_balance}."
+            )
+        try:
+            import clarabel  # noqa: F401
+        except ImportError:
+            raise ImportError("solver='socp' needs clarabel: pip install maxmargin[sdp].") from None
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        k, chosen = self.n_clusters, self._chosen
+        del self._chosen
+        names = [source.name for source in fmap.sources]
+        if k == 1:
+            even = np.full(len(names), len(names) ** (-1.0 / self.weight_norm))
+            weights = {"kernel_weights_": dict(zip(names, even.tolist()))}
+            coef = np.zeros((1, rows.shape[1]))
+            return Model(coef, np.zeros(1), np.eye(1), extras={**NOTHING_FOUND, **weights})
+        # With even weights the kernels add up to one of mean square M^(1 - 1/p).
+        whole = len(names) ** (1.0 - 1.0 / self.weight_norm)
+        alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
+        penalty = KernelWeights(
+            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver
+        )
+        weights, known = sample.weights[chosen], sample.known[chosen]
+        task = Task(
+            penalty=penalty,
+            floor=size_floor(self.balance, weights.sum(), k, sample.whole),
+            nesting="merged",
+            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            watch=watch,
+        )
+        given = self._given_labels(sample, warm)
+        found = search(
+            LabelledCuts(rows, weights, known, k, fmap.blocks),
+            task,
+            given=None if given is None else given[chosen],
+            init=self.init,
+            n_starts=max(10, 2 * len(names) + 2) if self.n_init == "auto" else self.n_init,
+            rng=rng,
+        )
+        state = found.outcome.state
+        if state.missing > 0:
+            warn_short(self.balance, state.missing, task.floor)
+        self._warn_if_trivial(state.value, alpha)
+        report = found.report
+        constant = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
+        beta = np.where(constant, 0.0, penalty.weights(state.coef))
+        fields = found.fields
+        if k == 2:
+            fields["history"] = report["best_history_"]
+        weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
+        return Model(**fields, extras={**report, **weights_found})
+
+    def _publish_labels(self, *args, **kwargs) -> None:
+        super()._publish_labels(*args, **kwargs)
+        self._n_features_out = self.feature_map_.rank
+
+    def _warn_if_trivial(self, value: float, alpha: float) -> None:
+        if value > TRIVIAL:
+            warnings.warn(
+                f"alpha={alpha:g} is so large that no clusters are separated: the objective, "
+                f"{value:.3g}, is that of a model that says nothing. Lower alpha.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+@dataclass(frozen=True)
+class KernelWeights:
+    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` under the best weights beta.
+
+    Attributes
+    ----------
+    alpha : float
+    p : float
+        Norm of the weights: ``sum beta^p <= 1``.
+    blocks : tuple of slices
+        Features of each kernel.
+    bound : float or None
+        On the difference of two mean scores.
+    solver : {"qp", "socp"}
+    """
+
+    alpha: float
+    p: float
+    blocks: tuple[slice, ...]
+    bound: float | None = None
+    solver: str = "qp"
+
+    def at(self, alpha: float) -> KernelWeights:
+        """The same of another strength."""
+        return replace(self, alpha=alpha)
+
+    def weights(self, coef: np.ndarray) -> np.ndarray:
+        """Best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
+
+        Examples
+        --------
+        >>> two = KernelWeights(1.0, 2.0, (slice(0, 1), slice(1, 2)))
+        >>> two.weights(np.array([[3.0, 0.0]]))
+        array([1., 0.])
+        """
+        squares = self._squares(coef)
+        if squares.max() == 0:
+            return np.full(len(squares), len(squares) ** (-1.0 / self.p))
+        return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
+
+    def value(self, coef: np.ndarray) -> float:
+        """The penalty at its best weights."""
+        power = self.p / (self.p + 1.0)
+        return 0.5 * self.alpha * float((self._squares(coef) ** power).sum() ** (1.0 / power))
+
+    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        """Lower bound for the cuts, and the best coefficients and intercepts."""
+        pool, k = cuts.pool, cuts.k
+        if self.solver == "socp":
+            vectors = pool.vectors.reshape(len(pool), k, -1)
+            value, coef, multipliers = solve_cone_program(
+                vectors, pool.gains, self.blocks, self.alpha, int(self.p)
+            )
+            pool.keep(multipliers)
+            return value, (coef, np.zeros(k))
+        balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
+        start = pool.block_weights if pool.block_weights.min() > 0 else None
+        found = solve_weights(
+            pool.grams / self.alpha, pool.gains, self.p, pool.multipliers, start, balance
+        )
+        pool.keep(found.solution.multipliers)
+        pool.block_weights = found.weights
+        scale = np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
+        coef = pool.coef(self.alpha).reshape(k, -1) * scale
+        intercept = np.zeros(k) if balance is None else found.solution.intercept
+        return found.bound, (coef, intercept)
+
+    def _squares(self, coef: np.ndarray) -> np.ndarray:
+        return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])

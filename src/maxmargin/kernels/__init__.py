@@ -1,1 +1,0 @@
-"""Compiled functions on arrays: ``njit(cache=True, nogil=True)``, never ``parallel=True``."""

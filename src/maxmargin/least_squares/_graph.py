@@ -1,0 +1,288 @@
+"""Several similarities R in one: the mean of those of kernels and of a nearest-neighbour graph.
+
+    R = (R_1 + .. + R_M) / M,    R_kernel = K_c (K_c + ridge I)^-1,    R_graph = (I + s L)^-1
+
+K_c is a centred kernel, L the symmetric normalised Laplacian of the unweighted, symmetrised graph
+of nearest neighbours; R_graph is centred on both sides. Rows of weight w have V R V, as everywhere
+(``similarity.py``), with V^-1 L V^-1 in place of L.
+
+New rows: a kernel has its coefficients; the graph's part of a new row is the mean of the fitted
+values of its nearest neighbours among the rows of the fit, and a row of the fit keeps its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._core.dedup import row_fingerprints
+from .._core.features import FeatureMap, kernel_diagonal, negative_squares
+from .._core.rows import Rows
+from ._numba_neighbors import nearest, neighbour_means
+from ._similarity import (
+    Similarity,
+    factor_dtype,
+    filled_matrix,
+    invert_in_place,
+    make_similarity,
+    project_out,
+    scale_rows,
+    similarity_of,
+    stored_matrix,
+    unit_diagonal,
+)
+
+SMOOTHNESS = 10.0  # s above
+
+
+@dataclass(frozen=True)
+class MixedMap:
+    """Kernel values to the landmarks, kernel after kernel, then the weights of neighbours.
+
+    Attributes
+    ----------
+    kernels : tuple of FeatureMap
+        Maps without a projection, with the same landmarks in the same order.
+    n_neighbors : int
+        Neighbours of a row among the landmarks, by the first kernel's distance; 0 for no graph.
+    diagonal : ndarray of shape (m,)
+        Values of the first kernel between each landmark and itself.
+    marks, places : ndarray of shape (m, 2) and (m,)
+        Sorted fingerprints of the landmarks' raw rows, and the landmark each belongs to.
+    dense : bool
+        Whether CSR rows are made dense, tile by tile.
+    """
+
+    kernels: tuple[FeatureMap, ...]
+    n_neighbors: int
+    diagonal: np.ndarray
+    marks: np.ndarray
+    places: np.ndarray
+    dense: bool
+    scale: float = 1.0
+
+    @property
+    def landmarks(self) -> Any:
+        """Rows that others are compared with."""
+        return self.kernels[0].landmarks
+
+    @property
+    def axes(self) -> np.ndarray | None:
+        """Axes that raw rows are projected on first."""
+        return self.kernels[0].axes
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the kernel values."""
+        return self.kernels[0].dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return len(self.places) * (len(self.kernels) + (self.n_neighbors > 0))
+
+    def rows(self, X, n_jobs: int = 1) -> MixedRows:
+        """Rows of the features, made tile by tile as they are read."""
+        return MixedRows(X, n_jobs=n_jobs, features=self)
+
+    def part(self, rows: np.ndarray) -> MixedMap:
+        """The map to some of the landmarks, in their order."""
+        order = np.empty(len(self.places), np.int64)
+        order[self.places] = np.arange(len(order))
+        places = np.argsort(order[rows])
+        return replace(
+            self,
+            kernels=tuple(kernel.part(rows) for kernel in self.kernels),
+            n_neighbors=min(self.n_neighbors, len(rows) - 1),
+            diagonal=self.diagonal[rows],
+            marks=self.marks[order[rows]][places],
+            places=places,
+        )
+
+    def tile(self, X) -> MixedTile:
+        """Features of a tile of raw rows."""
+        own = self.own_places(X) if self.n_neighbors else np.full(X.shape[0], -1)
+        X = X.toarray() if self.dense and sparse.issparse(X) else X
+        K, neighbours = self.kernel_and_neighbours(X)
+        others = [kernel.kernel_values(X) for kernel in self.kernels[1:]]
+        return MixedTile((K, *others), neighbours, own)
+
+    def kernel_and_neighbours(self, X, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        """Values (rows, m) of the first kernel, and the rows' nearest landmarks.
+
+        ``first`` is the landmark that the first row is (and so on), which is not its own neighbour.
+        """
+        kernel = self.kernels[0]
+        neighbours = np.empty((X.shape[0], self.n_neighbors), np.int64)
+        if self.n_neighbors == 0:
+            return kernel.kernel_values(X), neighbours
+        if kernel.kernel == "rbf" and not sparse.issparse(X):
+            points = kernel.points(X).astype(self.dtype, copy=False)
+            # Of distances, not of kernel values: far from everything those are all zero.
+            D = negative_squares(points, kernel.landmarks.astype(self.dtype, copy=False))
+            nearest(D, first, neighbours)
+            D *= kernel.params["gamma"]
+            return np.exp(D, out=D), neighbours
+        K = kernel.kernel_values(X)
+        nearest(2.0 * K - self.diagonal.astype(K.dtype), first, neighbours)
+        return K, neighbours
+
+    def own_places(self, X) -> np.ndarray:
+        """The landmark that each raw row is, or -1."""
+        marks = row_fingerprints(X)
+        found = np.minimum(np.searchsorted(self.marks[:, 0], marks[:, 0]), len(self.marks) - 1)
+        return np.where((self.marks[found] == marks).all(axis=1), self.places[found], -1)
+
+
+def mixed_map(kernels, X, n_neighbors: int, dense: bool) -> MixedMap:
+    """The map of kernels whose landmarks are the raw rows X, with so many neighbours at most."""
+    first = kernels[0]
+    if first.kernel == "precomputed":
+        diagonal = np.array(np.diag(X), np.float64)
+    else:
+        diagonal = kernel_diagonal(first.landmarks, first.kernel, first.params)
+    marks = row_fingerprints(X)
+    order = np.lexsort((marks[:, 1], marks[:, 0]))
+    count = min(n_neighbors, X.shape[0] - 1)
+    return MixedMap(tuple(kernels), count, diagonal, marks[order], order, dense)
+
+
+class MixedRows(Rows):
+    """Rows whose tiles hold kernel values and neighbours."""
+
+    def tile(self, start: int, stop: int) -> MixedTile:
+        """Rows ``start:stop``."""
+        return self.features.tile(self.data[start:stop])
+
+
+@dataclass(frozen=True)
+class MixedTile:
+    """Kernel values, nearest landmarks and, for rows that are landmarks, their places."""
+
+    kernels: tuple[np.ndarray, ...]
+    neighbours: np.ndarray
+    own: np.ndarray
+
+    def scores(self, columns: np.ndarray) -> np.ndarray:
+        """Scores (rows, k) for coefficients (r, k)."""
+        m = self.kernels[0].shape[1]
+        out = np.zeros((len(self.own), columns.shape[1]), columns.dtype)
+        for number, K in enumerate(self.kernels):
+            out += K @ columns[number * m : (number + 1) * m]
+        if self.neighbours.shape[1]:
+            part = np.empty_like(out)
+            neighbour_means(self.neighbours, self.own, columns[len(self.kernels) * m :], part)
+            out += part
+        return out
+
+
+@dataclass(frozen=True)
+class MixedSimilarity(Similarity):
+    """The mean of several R; what is inherited but the matrix belongs to the first kernel's.
+
+    Attributes
+    ----------
+    kernels : tuple of Similarity
+    graph_influence : ndarray of shape (n,) or None
+        Diagonal of the graph's R, None without a graph.
+    """
+
+    kernels: tuple[Similarity, ...] = ()
+    graph_influence: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of similarities."""
+        return len(self.kernels) + (self.graph_influence is not None)
+
+    def parts(self, caches: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+        """Caches of each R on its own, the graph's last."""
+        parts = [kernel.caches(labels, len(caches)) for kernel in self.kernels]
+        if self.graph_influence is not None:
+            parts.append(self.count * caches - sum(parts))
+        return parts
+
+    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (k, r) on the features of :class:`MixedMap` and intercepts (k,)."""
+        parts = self.parts(caches, labels)
+        pairs = [kernel.coefficients(own, labels) for kernel, own in zip(self.kernels, parts)]
+        blocks = [coef for coef, _ in pairs]
+        intercept = np.sum([level for _, level in pairs], axis=0)
+        if self.graph_influence is not None:
+            blocks.append(parts[-1] / self.weights)
+            intercept = intercept + self.biases(labels, len(caches))
+        return np.concatenate(blocks, axis=1) / self.count, intercept / self.count
+
+    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Mean of the leave-one-out scores (n, k) of the parts, each in closed form."""
+        parts = self.parts(caches, labels)
+        scores = [kernel.leave_one_out(own, labels) for kernel, own in zip(self.kernels, parts)]
+        if self.graph_influence is not None:
+            scores.append(self.held_out(parts[-1], labels, self.graph_influence))
+        return np.mean(scores, axis=0)
+
+
+def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) -> MixedSimilarity:
+    """The mean R of the rows of X, which are also the landmarks of the map."""
+    n, dtype = X.shape[0], factor_dtype(len(weights), ridge)
+    neighbours = np.empty((n, fmap.n_neighbors), np.int64)
+
+    def first_kernel(i, j):
+        K, neighbours[i:j] = fmap.kernel_and_neighbours(X[i:j], first=i)
+        return K
+
+    K = filled_matrix(n, dtype, first_kernel, n_jobs)
+    scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear")
+    kernels = [similarity_of(K, scale, weights, ridge, center=True)]
+    for other in fmap.kernels[1:]:
+        kernels.append(make_similarity(other, X, weights, ridge, True, n_jobs))
+    matrix, influence = np.zeros((n, n), kernels[0].matrix.dtype), None
+    if fmap.n_neighbors:
+        matrix = graph_similarity(neighbours, weights, dtype)
+        influence = np.diag(matrix).astype(np.float64)
+    for kernel in kernels:
+        matrix += kernel.matrix
+    matrix /= matrix.dtype.type(len(kernels) + (influence is not None))
+    first = kernels[0]
+    return MixedSimilarity(
+        matrix, weights, first.ridge, first.scale, first.row_means, tuple(kernels), influence
+    )
+
+
+def graph_similarity(neighbours: np.ndarray, weights, dtype) -> np.ndarray:
+    """``V R_graph V``, doubly centred, of the graph that links rows and their neighbours."""
+    n = len(neighbours)
+    laplacian = normalised_laplacian(neighbours)
+    roots = np.sqrt(weights)
+    B = np.zeros((n, n), dtype)
+    rows, columns = laplacian.nonzero()
+    links = np.asarray(laplacian[rows, columns]).ravel()
+    B[rows, columns] = SMOOTHNESS * links / (roots[rows] * roots[columns])
+    B[np.arange(n), np.arange(n)] += dtype(1.0)
+    invert_in_place(B)
+    q = roots / np.linalg.norm(roots)
+    project_out(B, q, (B @ q.astype(dtype)).astype(np.float64))
+    scale_rows(B, roots)
+    return stored_matrix(B)
+
+
+def normalised_laplacian(neighbours: np.ndarray) -> sparse.csr_matrix:
+    """``I - D^-1/2 A D^-1/2`` with A = 1 where one row is a neighbour of the other.
+
+    Examples
+    --------
+    >>> normalised_laplacian(np.array([[1], [0], [1]])).toarray().round(2)
+    array([[ 1.  , -0.71,  0.  ],
+           [-0.71,  1.  , -0.71],
+           [ 0.  , -0.71,  1.  ]])
+    """
+    n, count = neighbours.shape
+    rows = np.repeat(np.arange(n), count)
+    links = sparse.csr_matrix((np.ones(n * count), (rows, neighbours.ravel())), shape=(n, n))
+    links = links.maximum(links.T)
+    roots = np.sqrt(np.maximum(np.asarray(links.sum(axis=1)).ravel(), 1e-300))
+    scaling = sparse.diags_array(1.0 / roots)
+    return sparse.csr_matrix(sparse.eye_array(n) - scaling @ links @ scaling)

@@ -1,0 +1,297 @@
+"""The matrix R of regularised least squares: fitted values of all rows from labels of all rows.
+
+    R = K (K + ridge I)^-1 = I - ridge (K + ridge I)^-1
+
+by Cholesky, in place, with no eigendecomposition. Rows of weight w count as w equal rows: with
+V = diag(sqrt(w)), R is formed for V K V. Centring projects out q = sqrt(w) / |sqrt(w)|, which is a
+bias without a penalty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import lapack
+
+from .._core.features import FeatureMap
+from .._core.interrupt import interruptible
+from .._core.rows import over_blocks
+from .._data.torch import DEVICE_KERNELS, DeviceMap, device_work, host
+
+FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
+STRIP = 256  # rows worked on at a time: what is held beside the matrix stays small
+NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
+FLOAT64_ROWS = 1000  # up to this many rows float64 costs nothing worth saving
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """R of weighted rows, and what turns labels into a model for new rows.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n)
+        ``V R V``: within-cluster sums of it are what the search maximises.
+    weights : ndarray of shape (n,)
+    ridge : float
+    scale : float
+        Mean diagonal of the kernel, by which it was divided.
+    row_means : ndarray of shape (n,) or None
+        Weighted mean of each kernel column (divided by ``scale``), None if not centred.
+    """
+
+    matrix: np.ndarray
+    weights: np.ndarray
+    ridge: float
+    scale: float
+    row_means: np.ndarray | None
+
+    @property
+    def centred(self) -> bool:
+        """Whether the model has a bias without a penalty."""
+        return self.row_means is not None
+
+    def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
+        indicators = labels[None, :] == np.arange(k)[:, None]
+        return indicators.astype(self.matrix.dtype) @ self.matrix
+
+    def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of the rows: the regression on the labels, its bias included."""
+        return (caches / self.weights).T + self.biases(labels, caches.shape[0])
+
+    def biases(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """Share of each cluster where the model has a bias, else 0."""
+        if not self.centred:
+            return np.zeros(k)
+        return np.bincount(labels, self.weights, minlength=k) / self.weights.sum()
+
+    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (k, n) on kernel values and intercepts (k,) of the model for new rows.
+
+        ``(K + ridge I)^-1 y = (y - R y) / ridge``: no further factorisation.
+        """
+        k, roots = caches.shape[0], np.sqrt(self.weights)
+        indicators = (labels[None, :] == np.arange(k)[:, None]) * roots
+        dual = (indicators - caches / roots) / self.ridge
+        if self.row_means is None:
+            return dual * roots / self.scale, np.zeros(k)
+        q = roots / np.linalg.norm(roots)
+        dual -= np.outer(dual @ q, q)
+        weighted = dual * roots
+        return weighted / self.scale, self.biases(labels, k) - weighted @ self.row_means
+
+    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of each row by the model fitted on all others, in closed form."""
+        return self.held_out(caches, labels, np.diag(self.matrix).astype(np.float64))
+
+    def held_out(self, caches, labels, diagonal: np.ndarray) -> np.ndarray:
+        """Leave-one-out scores from caches and the diagonal of their matrix."""
+        k, w = caches.shape[0], self.weights
+        indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
+        influence = diagonal / w
+        fitted = caches / w
+        if self.centred:
+            influence = influence + w / w.sum()
+            fitted = fitted + self.biases(labels, k)[:, None]
+        return ((fitted - influence * indicators) / np.maximum(1.0 - influence, 1e-9)).T
+
+
+def make_similarity(
+    fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1, place=None
+) -> Similarity:
+    """R of the rows of X, which are also the landmarks of ``fmap``.
+
+    Parameters
+    ----------
+    fmap : FeatureMap
+        Kernel map without a projection.
+    X : ndarray or csr_matrix of shape (n, d)
+    weights : ndarray of shape (n,)
+    ridge : float
+    center : bool
+    n_jobs : int
+    place : torch.device or None
+        Device on which R is formed; the kernel must be one that it knows.
+    """
+    if place is not None and fmap.kernel in DEVICE_KERNELS and not sparse.issparse(X):
+        return similarity_on(place, fmap, X, weights, ridge, center)
+    dtype = factor_dtype(len(weights), ridge)
+    K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
+    return similarity_of(K, scale, weights, ridge, center)
+
+
+def factor_dtype(n: int, ridge: float) -> type:
+    """Type in which the kernel is factored: few rows, or a small ridge, can and must have more."""
+    return np.float32 if n > FLOAT64_ROWS and ridge >= FLOAT32_RIDGE else np.float64
+
+
+def kernel_matrix(
+    fmap: FeatureMap, X, weights, dtype, about_mean: bool = False, n_jobs: int = 1
+) -> tuple[np.ndarray, float]:
+    """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by.
+
+    ``about_mean`` takes the mean diagonal of the centred kernel: for the linear kernel the place of
+    the origin must not matter.
+    """
+    K = filled_matrix(X.shape[0], dtype, lambda i, j: fmap.kernel_values(X[i:j]), n_jobs)
+    return K, unit_diagonal(K, weights, about_mean)
+
+
+def filled_matrix(n: int, dtype, values: Callable, n_jobs: int = 1) -> np.ndarray:
+    """The matrix (n, n) whose rows ``i:j`` are ``values(i, j)``, strip by strip."""
+    K = np.empty((n, n), dtype)
+
+    def block(start, stop):
+        for i in range(start, stop, STRIP):
+            K[i : min(i + STRIP, stop)] = values(i, min(i + STRIP, stop))
+
+    over_blocks(n, block, n_jobs)
+    return K
+
+
+def unit_diagonal(K: np.ndarray, weights, about_mean: bool = False) -> float:
+    """Divide the kernel by its mean diagonal, in place; returns the divisor."""
+    n, dtype = len(K), K.dtype.type
+    share = weights / weights.sum()
+    scale = float(share @ np.diag(K).astype(np.float64))
+    if about_mean:
+        scale -= float(share @ (K @ share.astype(dtype)))
+    scale = checked_scale(scale, n)
+    K /= dtype(scale)
+    return scale
+
+
+def checked_scale(scale: float, n: int) -> float:
+    """Mean diagonal of a kernel, which must not be zero unless there is one row."""
+    if n == 1 and scale <= 0:
+        return 1.0
+    if scale <= 0:
+        raise ValueError("The kernel is zero on all rows; choose another kernel or gamma.")
+    return scale
+
+
+def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bool) -> Similarity:
+    """R from the kernel matrix, which is overwritten."""
+    n, dtype = len(weights), K.dtype.type
+    roots = np.sqrt(weights)
+    scale_rows(K, roots)
+    row_means = None
+    if center:
+        q = roots / np.linalg.norm(roots)
+        column = K @ q.astype(K.dtype)
+        row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
+        project_out(K, q, column.astype(np.float64))
+    K[np.arange(n), np.arange(n)] += dtype(ridge)
+    invert_in_place(K)
+    K *= dtype(-ridge)
+    K[np.arange(n), np.arange(n)] += dtype(1.0)
+    scale_rows(K, roots)
+    return Similarity(stored_matrix(K), weights, float(ridge), scale, row_means)
+
+
+def scale_rows(K: np.ndarray, roots: np.ndarray) -> None:
+    """``V K V`` in place for V = diag(roots)."""
+    if not (roots == 1.0).all():
+        K *= roots.astype(K.dtype)[:, None]
+        K *= roots.astype(K.dtype)[None, :]
+
+
+def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool) -> Similarity:
+    """:func:`make_similarity` on a device: R comes to the host once, for the search.
+
+    A step of the search is some 7 us on a core of the host, and as much as 100 us in launches.
+    """
+    import torch
+
+    n, stored = len(weights), factor_dtype(len(weights), ridge)
+    matrix: np.ndarray = np.empty((n, n), np.float32 if n > FLOAT64_ROWS else stored)
+    with ThreadPoolExecutor(1) as pool:
+        # Fresh memory is slow to write: its pages are fetched while the device works.
+        fetched = pool.submit(matrix.fill, 0.0)
+        R, scale, row_means = fitted_on(place, fmap, X, weights, ridge, center)
+        fetched.result()
+    torch.from_numpy(matrix).copy_(R)
+    return Similarity(matrix, weights, float(ridge), scale, row_means)
+
+
+def fitted_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool):
+    """``V R V`` on a device, the mean diagonal of the kernel and its column means."""
+    import torch
+
+    n, stored = len(weights), factor_dtype(len(weights), ridge)
+    with device_work():
+        sent = {"device": place, "dtype": torch.float32 if stored is np.float32 else torch.float64}
+        share, roots = (torch.as_tensor(w).to(**sent) for w in _shares_and_roots(weights))
+        K = DeviceMap(fmap, place).kernel_values(torch.as_tensor(X).to(place)).to(sent["dtype"])
+        scale = float(share.double() @ K.diagonal().double())
+        if center and fmap.kernel == "linear":
+            scale -= float(share @ (K @ share))
+        scale = checked_scale(scale, n)
+        K.div_(scale)
+        if not (weights == 1.0).all():
+            K.mul_(roots[:, None]).mul_(roots[None, :])
+        row_means = None
+        if center:
+            q = roots / roots.double().norm()
+            column = K @ q
+            row_means = host(column.double()) / np.sqrt(weights) / np.sqrt(weights.sum())
+            rest = column - 0.5 * (q @ column) * q
+            K.addr_(q, rest, alpha=-1.0).addr_(rest, q, alpha=-1.0)
+        K.diagonal().add_(ridge)
+        factor, failed = torch.linalg.cholesky_ex(K)
+        del K
+        if int(failed):
+            raise ValueError(NOT_DEFINITE)
+        R = torch.cholesky_inverse(factor)
+        R.mul_(-ridge).diagonal().add_(1.0)
+        if not (weights == 1.0).all():
+            R.mul_(roots[:, None]).mul_(roots[None, :])
+    return R, scale, row_means
+
+
+def _shares_and_roots(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return weights / weights.sum(), np.sqrt(weights)
+
+
+def stored_matrix(K: np.ndarray) -> np.ndarray:
+    """The matrix in the type it is searched in."""
+    return K.astype(np.float32, copy=False) if len(K) > FLOAT64_ROWS else K
+
+
+def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
+    """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
+    rest = (column - 0.5 * (q @ column) * q).astype(K.dtype)
+    q = q.astype(K.dtype)
+    for i in range(0, len(q), STRIP):
+        block = slice(i, i + STRIP)
+        K[block] -= np.outer(q[block], rest)
+        K[block] -= np.outer(rest[block], q)
+
+
+def invert_in_place(A: np.ndarray) -> None:
+    """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
+    potrf, potri = lapack.get_lapack_funcs(("potrf", "potri"), (A,))
+    # The transpose is Fortran-ordered, so LAPACK works on A itself.
+    factor, failed = interruptible(len(A), potrf, A.T, lower=1, overwrite_a=1, clean=0)
+    if failed == 0:
+        factor, failed = interruptible(len(A), potri, factor, lower=1, overwrite_c=1)
+    if failed != 0:
+        raise ValueError(NOT_DEFINITE)
+    if not np.shares_memory(factor, A):
+        A[:] = factor.T
+    _mirror_upper(A)
+
+
+def _mirror_upper(A: np.ndarray, size: int = 256) -> None:
+    """Copy the upper triangle of A into the lower one, block by block."""
+    n = len(A)
+    for i in range(0, n, size):
+        for j in range(0, i, size):
+            A[i : i + size, j : j + size] = A[j : j + size, i : i + size].T
+        corner = A[i : i + size, i : i + size]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T

@@ -1,0 +1,403 @@
+r"""Margin clustering with must-links, cannot-links and known classes.
+
+Zeng & Cheung, "Semi-Supervised Maximum Margin Clustering with Pairwise Constraints", IEEE
+Transactions on Knowledge and Data Engineering 24(5), 2012. One score s_z(x) = w_z'x for each
+cluster z:
+
+.. math::
+    \min_W\; \frac{\alpha}{2} |W|^2 + \frac{1}{L} \sum_{j=1}^L \eta_j
+    + \frac{\delta}{U k} \sum_{i \in \mathcal{U}} \sum_z
+      \{1 - [\max_y s_y(x_i) - s_z(x_i)]\}_+
+
+The best clusters that keep link j must beat the best that break it by a margin of one:
+
+.. math::
+    \eta_j = \{1 - [\max_{\text{kept}} (s_y(x_{j1}) + s_z(x_{j2}))
+    - \max_{\text{broken}} (s_y(x_{j1}) + s_z(x_{j2}))]\}_+
+
+A must-link is kept by y = z, a cannot-link by y != z. A known class c costs
+{1 - [s_c(x) - max_{z != c} s_z(x)]}_+ and counts among the L. The inner maxima make the problem
+non-convex; fixing their clusters at the present W leaves a convex problem (CCCP).
+
+=======================================  =========================================================
+in the paper                             here
+=======================================  =========================================================
+(2), (3) Hu et al.                       ``loss="hu"``, ``_numba.hu_losses``
+(4)-(7) losses of links                  ``_numba.link_losses``
+(6) the objective                        ``_problem.PairProblem.objective``
+(10)-(16) linearisation                  ``PairProblem.linearise``, ``_numba``
+(17), (21) the convex problem            ``PairProblem.risk``
+(18)-(20) the start                      ``_starts.eigenvector_axes``
+Algorithm 1 (CCCP)                       ``_search.Stage``, ``Search``
+Theorem 1, (22)                          ``_solvers.ball_radius``
+(23)-(25), Algorithm 2                   ``_solvers.solve_subgradient``
+=======================================  =========================================================
+
+The paper's start is a lottery: the signs of eigenvectors are arbitrary, and S_m is singular where
+links are few. Here several starts are followed with the links alone, and the best by objective is
+continued with all rows. Its subgradient steps forget where they started; the bundle method takes
+an eighth of the passes and less, and knows how far it is from the optimum.
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
+from .._callbacks import Interval, StrOptions, with_callbacks
+from .._core.links import Links
+from .._core.size_floor import size_floor
+from .._data.torch import to_host
+from ..constraints import PairwiseConstraints
+from ..least_squares._label_search import lead_losses
+from ._problem import PairProblem, pair_problem
+from ._search import DEFAULT_ALPHA, Search, parted
+from ._starts import Start, labels_start
+
+SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
+STORED = 20_000_000  # numbers, 160 MB
+
+
+class PairwiseMarginClustering(BaseMarginClustering):
+    """Clusters with the widest margins that respect what is known about pairs of rows.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+    alpha : float or "cv", default="cv"
+        Strength of the regulariser. "cv" takes the value whose model keeps most links that it was
+        not shown, by three-fold cross-validation over the links (and known classes).
+    unlabeled_weight : float, default=1.0
+        delta above: weight of the rows about which nothing is known.
+    loss : {"pairwise", "hu"}, default="pairwise"
+        Losses of links: those above, or those of Hu et al. (2008), for comparison.
+    kernel : str or callable, default="rbf"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
+    gamma : "auto", "median", float or None, default="auto"
+        Width of the kernel. "auto": exp(-d^2 / (2 sigma^2)) with sigma half the median distance;
+        "median": 1 / median squared distance.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    n_components : int, "auto" or None, default="auto"
+        Rank of the feature map; None is exact.
+    balance : float, default=0.5
+        Where there is no cannot-link and no two known classes, every cluster keeps at least
+        ``balance * n / n_clusters`` rows: nothing else parts the clusters then.
+    on_conflict : {"raise", "soft"}, default="raise"
+        What to do with links that cannot all hold: refuse them and say which, or let the objective
+        decide which to break.
+    solver : {"bundle", "subgradient"}, default="bundle"
+        "subgradient" is the paper's Algorithm 2.
+    init : {"auto", "eigenvector", "k-means", "random"} or array-like of labels, default="auto"
+        Starts. "auto": the paper's eigenvectors with both signs and two shrinkages, k-means on
+        their projections, k-means, random directions.
+    n_init : int or "auto", default="auto"
+        Number of starts; "auto" is 8. The best by objective is kept.
+    max_iter : int, default=50
+        Most CCCP iterations of one descent.
+    tol : float, default=0.01
+        A descent ends when the objective falls by at most this share of itself.
+    solver_tol : float or "auto", default="auto"
+        Precision of the convex problems: for the bundle the gap relative to the gain over W = 0,
+        for the subgradient the relative change of W. "auto" is the paper's 0.01, and a tenth of it
+        for a bundle that only the margins of the rows part.
+    warm_start : bool, default=False
+        Start from the labels that the previous fit predicts.
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int or None, default=None
+        Threads over blocks of rows.
+
+    Attributes
+    ----------
+    labels_, cluster_sizes_, exemplar_indices_
+        As everywhere.
+    coef_, intercept_ : ndarray of shape (n_clusters, n_components) and (n_clusters,)
+        One score for each cluster; intercepts are zero on centred features unless ``balance`` is
+        active.
+    violated_links_ : PairwiseConstraints
+        Links that ``labels_`` break.
+    alpha_ : float
+        The alpha used.
+    cv_results_ : dict
+        With ``alpha="cv"``: the values tried under "alpha", and the share of held-out links that
+        were kept under "link_accuracy".
+    objective_ : float
+        Equation (6).
+    n_passes_ : int
+        Passes over all rows in the last descent.
+    history_, n_iter_, stop_reason_
+        Of the last descent.
+
+    Notes
+    -----
+    In the paper's symbols alpha = lambda s^2, where s is ``feature_scale_``, and
+    ``unlabeled_weight`` is delta. Rows with links or known classes are not among the unlabelled;
+    their ``sample_weight`` matters only where it is zero: then their links are left out.
+
+    The paper's literal Algorithm 1 is ``init="eigenvector", n_init=1, solver="subgradient"`` with
+    a number for ``alpha``.
+
+    Without any constraint only the unlabelled part is left, and a warning says so.
+
+    References
+    ----------
+    H. Zeng, Y.-M. Cheung. Semi-Supervised Maximum Margin Clustering with Pairwise Constraints. IEEE
+    Transactions on Knowledge and Data Engineering 24(5), 926-939, 2012.
+
+    Examples
+    --------
+    >>> from maxmargin import PairwiseConstraints, PairwiseMarginClustering
+    >>> from maxmargin.metrics import clustering_accuracy
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> odd = y % 2
+    >>> links = PairwiseConstraints.from_labels(odd, n_pairs=300, random_state=0)
+    >>> model = PairwiseMarginClustering(2, alpha=0.003, random_state=0).fit(X, constraints=links)
+    >>> clustering_accuracy(odd, model.labels_) > 0.96
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **SHARED_CONSTRAINTS,
+        "alpha": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
+        "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
+        "loss": [StrOptions({"pairwise", "hu"})],
+        "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
+        "on_conflict": [StrOptions({"raise", "soft"})],
+        "solver": [StrOptions({"bundle", "subgradient"})],
+        "init": [StrOptions({"auto", "eigenvector", "k-means", "random"}), "array-like"],
+        "solver_tol": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        alpha="cv",
+        unlabeled_weight=1.0,
+        loss="pairwise",
+        kernel="rbf",
+        gamma="auto",
+        degree=3,
+        coef0=1,
+        n_components="auto",
+        balance=0.5,
+        on_conflict="raise",
+        solver="bundle",
+        init="auto",
+        n_init="auto",
+        max_iter=50,
+        tol=0.01,
+        solver_tol="auto",
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.alpha = alpha
+        self.unlabeled_weight = unlabeled_weight
+        self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.balance = balance
+        self.on_conflict = on_conflict
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver_tol = solver_tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X, y=None, *, constraints=None, partial_labels=None, sample_weight=None):
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+        y : ignored
+        constraints : PairwiseConstraints, optional
+            Links between the rows. In a Pipeline, grid search or cross-validation ask for them with
+            ``set_fit_request(constraints=True)``.
+        partial_labels : array-like of shape (n_samples,), optional
+            Known clusters, numbered from 0; -1 where unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 counts like the row given twice, 0 like the row left out.
+
+        Returns
+        -------
+        self : estimator
+        """
+        with earlier_fit_kept(self):
+            self._validate_params()
+            self._fit(X, sample_weight, partial_labels, constraints=constraints)
+            none = PairwiseConstraints(len(self.labels_))
+            self.violated_links_ = (constraints or none).violations(to_host(self.labels_))
+        return self
+
+    def score(self, X, y=None, *, constraints=None) -> float:
+        """Share of the links that the predicted labels keep; without links, minus the mean loss.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : ignored
+        constraints : PairwiseConstraints, optional
+            Links between these rows, such as links held out from the fit.
+        """
+        if constraints is None or constraints.n_links == 0:
+            return super().score(X)
+        return constraints.accuracy(self.predict(X))
+
+    def next_pairs(self, X, n=1, *, constraints=None, random_state=None) -> np.ndarray:
+        """Pairs of rows to ask a person about next, most informative first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows to ask about.
+        n : int, default=1
+            How many pairs.
+        constraints : PairwiseConstraints, optional
+            What was answered so far. :class:`~maxmargin.active.PairQueries` keeps the answers and
+            fits the model anew between questions.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            Row numbers; fewer than n where nothing is left to ask.
+        """
+        from ..active import suggested_pairs
+
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be a whole number of pairs, 1 or more, got {n!r}.")
+        scores = self.decision_function(X)
+        known = PairwiseConstraints(len(scores)) if constraints is None else constraints
+        if not isinstance(known, PairwiseConstraints) or len(known) != len(scores):
+            raise ValueError(
+                f"constraints must be PairwiseConstraints for the {len(scores)} rows of X, got "
+                f"{known!r}."
+            )
+        return suggested_pairs(scores, n, known, check_random_state(random_state))
+
+    def _decision_losses(self, decision):
+        return lead_losses(decision)
+
+    def _mergeable(self) -> bool:
+        return isinstance(self.init, str)
+
+    def _checked_links(self, constraints, n: int, known) -> Links | None:
+        if constraints is None:
+            constraints = PairwiseConstraints(n)
+        if not isinstance(constraints, PairwiseConstraints):
+            raise ValueError(
+                f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}: "
+                "PairwiseConstraints(n_samples, must_link=..., cannot_link=...) makes one."
+            )
+        if len(constraints) != n:
+            raise ValueError(f"constraints are about {len(constraints)} rows, but X has {n} rows.")
+        if self.on_conflict == "raise":
+            constraints.check(self.n_clusters, known)
+        if constraints.n_links == 0 and known is None and self.n_clusters > 1:
+            warnings.warn(
+                "No constraints and no partial_labels were given: only the margins of the rows "
+                "themselves are used.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return constraints.links()
+
+    # -- the fit ----------------------------------------------------------------------------------
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        k = self.n_clusters
+        extras: dict[str, Any] = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
+        if k == 1:
+            return Model(np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1), extras=extras)
+        problem = self._problem(rows, sample)
+        search = self._search(problem, sample, rng, watch)
+        given = self._given_starts(rows, sample, warm)
+        alpha = self.alpha
+        if alpha == "cv":
+            alpha, table = search.choose_alpha()
+            extras |= table
+        outcome = search.run(float(alpha), given)
+        state = outcome.state
+        extras |= {"alpha_": float(alpha), "n_passes_": state.passes}
+        return Model(
+            state.coef,
+            state.offset,
+            np.eye(k),
+            objective=outcome.objective,
+            history=outcome.history,
+            n_iter=outcome.n_iter,
+            stop_reason=outcome.stop_reason,
+            extras=extras,
+        )
+
+    def _problem(self, rows, sample) -> PairProblem:
+        hu = self.loss == "hu"
+        links = sample.links
+        if rows.shape[0] * rows.shape[1] <= STORED:
+            rows = rows.stored()  # centred once, not in every pass
+        nothing_known = len(links) == 0 and not (sample.known >= 0).any()
+        return pair_problem(
+            rows,
+            self.n_clusters,
+            DEFAULT_ALPHA,
+            links,
+            sample.known,
+            sample.weights if hu else sample.free,
+            known_weights=sample.weights,
+            unlabeled_weight=1.0 if nothing_known else self.unlabeled_weight,
+            hu=hu,
+        )
+
+    def _search(self, problem, sample, rng, watch) -> Search:
+        floor = 0.0
+        if not parted(problem):
+            total = sample.weights.sum()
+            floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
+        return Search(
+            problem,
+            sample.weights,
+            self.balance,
+            floor,
+            self.solver,
+            self.init if isinstance(self.init, str) else "auto",
+            8 if self.n_init == "auto" else self.n_init,
+            self.max_iter,
+            self.tol,
+            self._precision(problem),
+            rng,
+            watch,
+        )
+
+    def _precision(self, problem) -> float:
+        if self.solver_tol != "auto":
+            return self.solver_tol
+        # Without links the starts end in optima that differ by less than a hundredth.
+        return SOLVER_TOL if parted(problem) or self.solver == "subgradient" else FINE_TOL
+
+    def _given_starts(self, rows, sample, warm) -> list[Start] | None:
+        """The start that the user or a previous fit gives, or None."""
+        labels = self._given_labels(sample, warm)
+        if labels is None:
+            return None
+        return [labels_start(rows, labels, sample.weights, self.n_clusters)]

@@ -1,0 +1,269 @@
+"""CCCP on a problem with links, and the search around it: starts, alphas, held-out links."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._core.assign import floor_prices
+from .._core.descent import Outcome, descend
+from .._core.size_floor import warn_short
+from ._problem import Linearisation, PairProblem
+from ._solvers import solve_bundle, solve_subgradient
+from ._starts import Start, pair_starts
+
+ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
+DEFAULT_ALPHA = 0.01  # where there are too few links to cross-validate
+ANNEAL_FROM = 0.01  # weaker regularisers are reached from here: see ``Search._followed``
+FOLDS = 3
+ENOUGH_ITEMS, MOST_REPEATS = 300, 2  # fewer links than this are dealt into folds several times
+START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
+LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
+
+
+def parted(problem: PairProblem) -> bool:
+    """Whether something known keeps the clusters apart."""
+    return not problem.links.same.all() or len(np.unique(problem.known)) > 1
+
+
+@dataclass(frozen=True)
+class State:
+    """A model, the linearisation at it, and what it cost."""
+
+    coef: np.ndarray
+    offset: np.ndarray
+    scores: np.ndarray
+    at: Linearisation
+    value: float = np.inf
+    convex_value: float = np.nan
+    passes: int = 0
+    solved: bool = True
+
+
+@dataclass(frozen=True)
+class Stage:
+    """CCCP on one problem: Algorithm 1 without its schedule.
+
+    ``floor`` is the least weight of a cluster (0: nothing is asked), kept through intercepts.
+    """
+
+    problem: PairProblem
+    solver: str
+    tol: float
+    rng: np.random.Generator
+    weights: np.ndarray
+    floor: float = 0.0
+
+    def init(self, start: Start) -> State:
+        """Only the linearisation of a start is used: its scale says nothing."""
+        S = self.problem.scores(start.coef) + start.intercept
+        zero = np.zeros_like(start.coef)
+        offset = np.zeros(self.problem.k)
+        S = S + self._prices(S)
+        return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
+
+    def resume(self, coef: np.ndarray) -> State:
+        """A model to go on from."""
+        return self._state(coef, self.problem.scores(coef))
+
+    def step(self, state: State) -> State:
+        """Solve the convex problem, fix the clusters anew."""
+        problem = replace(self.problem, offset=state.offset)
+        if self.solver == "subgradient":
+            found = solve_subgradient(problem, state.at, self.rng, tol=self.tol)
+        else:
+            found = solve_bundle(problem, state.at, state.coef, state.scores, tol=self.tol)
+        new = self._state(found.coef, found.scores - state.offset)
+        passes = state.passes + found.passes
+        return replace(new, convex_value=found.value, passes=passes, solved=found.converged)
+
+    def _state(self, coef: np.ndarray, S: np.ndarray) -> State:
+        offset = self._prices(S)
+        S = S + offset
+        return State(coef, offset, S, self.problem.linearise(S), self.problem.objective(coef, S))
+
+    def _prices(self, S: np.ndarray) -> np.ndarray:
+        """Intercepts with which every cluster keeps its least weight."""
+        if self.floor == 0:
+            return np.zeros(self.problem.k)
+        return floor_prices(S, self.weights, self.floor, np.full(len(S), -1))
+
+    def missing(self, state: State) -> float:
+        """By how much weight the smallest cluster misses the floor."""
+        sizes = np.bincount(state.at.labels, self.weights, minlength=self.problem.k)
+        return max(0.0, self.floor - float(sizes.min()))
+
+    def objective(self, state: State) -> float:
+        """Equation (6)."""
+        return state.value
+
+    def change(self, old: State, new: State) -> float:
+        """Relative fall of the objective; of the convex problem's for the paper's algorithm.
+
+        The constant part of the objective would hide it, and is left out by ours.
+        """
+        if self.solver == "subgradient":
+            return abs(old.convex_value - new.convex_value) / old.convex_value
+        return (old.value - new.value) / max(old.value - self.problem.constant, 1e-300)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Several starts with the links alone, the best continued with all rows."""
+
+    problem: PairProblem
+    weights: np.ndarray
+    balance: float
+    floor: float
+    solver: str
+    init: str
+    n_init: int
+    max_iter: int
+    tol: float
+    solver_tol: float
+    rng: np.random.Generator
+    watch: Callable[[float], str | None]
+
+    def run(self, alpha: float, given: list[Start] | None = None) -> Outcome:
+        """Fit at a given alpha."""
+        problem = replace(self.problem, alpha=alpha)
+        stage = self._stage(problem, self.weights)
+        starts = given
+        first, weights = self._first_part(problem)
+        if starts is None:
+            few = first if parted(problem) else None
+            starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
+        if self.literal:
+            early = self._stage(first, weights)
+            # The paper takes three steps with the links alone, whatever they change.
+            states = [
+                self._descend(early, early.init(start), max_iter=LITERAL_STEPS, tol=-1.0).state
+                for start in starts
+            ]
+        else:
+            alphas = [a for a in ALPHAS if ANNEAL_FROM >= a > alpha] if parted(problem) else []
+            states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
+        best = min((stage.resume(state.coef) for state in states), key=stage.objective)
+        outcome = self._descend(stage, best)
+        missing = stage.missing(outcome.state)
+        if missing > 1e-9 * self.weights.sum():
+            warn_short(self.balance, missing, stage.floor)
+        if not outcome.state.solved:
+            warnings.warn(
+                f"solver={self.solver!r} did not reach solver_tol={self.solver_tol:g} in its last "
+                "convex problem; raise solver_tol or alpha.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return outcome
+
+    @property
+    def literal(self) -> bool:
+        """Whether the paper's own algorithm is asked for."""
+        return self.solver == "subgradient"
+
+    def _followed(self, problem: PairProblem, weights, starts, alphas) -> list[list[State]]:
+        """Every start followed with the links, from strong to weak regularisation.
+
+        Where links are few and the regulariser is weak, many partitions keep all links; those that
+        come down from a stronger one generalise. A very strong one empties clusters where there are
+        many, hence ``ANNEAL_FROM``. Starts that meet go on as one.
+
+        Returns
+        -------
+        list of lists of State
+            For each alpha, the states of different partitions.
+        """
+        found: list[list[State]] = []
+        for alpha in alphas:
+            stage = self._stage(replace(problem, alpha=alpha), weights)
+            if found and alpha < ANNEAL_FROM:
+                states = [stage.resume(state.coef) for state in found[-1]]
+            else:
+                states = [stage.init(start) for start in starts]
+            found.append(_distinct([self._descend(stage, state).state for state in states]))
+        return found
+
+    def _stage(self, problem: PairProblem, weights) -> Stage:
+        floor = self.floor * weights.sum() / self.weights.sum()
+        return Stage(problem, self.solver, self.solver_tol, self.rng, weights, floor)
+
+    def _descend(self, stage: Stage, state: State, **given) -> Outcome:
+        settings = {"max_iter": self.max_iter, "tol": self.tol} | given
+        monotone = not self.literal and stage.floor == 0
+        return descend(
+            stage, state, watch=self.watch, monotone=monotone, keep_last=self.literal, **settings
+        )
+
+    def _first_part(self, problem: PairProblem) -> tuple[PairProblem, np.ndarray]:
+        """Where starts are compared: the rows with links, or a sample where those do not part.
+
+        With the rows' weights.
+        """
+        n, few = problem.rows.shape[0], problem.supervised_rows
+        if parted(problem):
+            return problem.part(few, free=problem.hu), self.weights[few]
+        if n <= START_ROWS:
+            return problem, self.weights
+        some = np.union1d(self.rng.choice(n, START_ROWS, replace=False), few)
+        return problem.part(some), self.weights[some]
+
+    def _points(self) -> np.ndarray:
+        """Features of a sample of the rows."""
+        n = self.problem.rows.shape[0]
+        chosen = np.arange(n)
+        if n > START_ROWS:
+            chosen = np.sort(self.rng.choice(n, START_ROWS, replace=False))
+        return np.asarray(self.problem.part(chosen).rows.data, np.float64)
+
+    # -- cross-validation over links --------------------------------------------------------------
+
+    def choose_alpha(self) -> tuple[float, dict[str, Any]]:
+        """The alpha whose models keep most held-out links, and the table it was chosen from."""
+        if not parted(self.problem):
+            return DEFAULT_ALPHA, {}
+        few, weights = self._first_part(self.problem)
+        points = self._points()
+        items = len(few.links) + len(few.known)
+        kept = []
+        for _ in range(max(1, min(MOST_REPEATS, ENOUGH_ITEMS // max(items, 1)))):
+            links_fold, known_fold = _folds(few.links.same, self.rng), _folds(few.known, self.rng)
+            for fold in range(FOLDS):
+                train = few.supervised_by(links_fold != fold, known_fold != fold)
+                test = few.supervised_by(links_fold == fold, known_fold == fold)
+                if parted(train) and test.supervision > 0:
+                    starts = pair_starts(train, train, points, self.init, self.n_init, self.rng)
+                    path = self._followed(train, weights, starts, ALPHAS)
+                    best = [min(states, key=lambda s: s.value) for states in path]
+                    kept.append([test.kept_share(state.scores) for state in best])
+        if not kept:
+            return DEFAULT_ALPHA, {}
+        accuracy = np.mean(kept, axis=0)
+        table = {"alpha": np.array(ALPHAS), "link_accuracy": accuracy}
+        return ALPHAS[int(np.argmax(np.round(accuracy, 12)))], {"cv_results_": table}
+
+
+def _distinct(states: list[State]) -> list[State]:
+    """States of different partitions, the best of each."""
+    kept: dict[bytes, State] = {}
+    for state in sorted(states, key=lambda s: s.value):
+        labels = state.at.labels
+        first = np.unique(labels, return_index=True)[1]
+        names = np.searchsorted(np.sort(first), first)
+        partition = names[np.searchsorted(np.unique(labels), labels)]
+        kept.setdefault(partition.tobytes(), state)
+    return list(kept.values())
+
+
+def _folds(kinds: np.ndarray, rng) -> np.ndarray:
+    """A fold for each item, the same number of every kind in each as far as possible."""
+    fold = np.zeros(len(kinds), int)
+    for kind in np.unique(kinds):
+        members = rng.permutation(np.flatnonzero(kinds == kind))
+        fold[members] = np.arange(len(members)) % FOLDS
+    return fold

@@ -1,0 +1,5 @@
+"""Convex relaxations of maximum margin clustering."""
+
+from ._estimator import SemidefiniteMarginClustering
+
+__all__ = ["SemidefiniteMarginClustering"]

@@ -1,0 +1,553 @@
+r"""Convex relaxations of maximum margin clustering, solved to a certificate.
+
+Valizadegan & Jin, "Generalized Maximum Margin Clustering and Unsupervised Kernel Learning", NIPS
+2006 (``relaxation="generalized"``), and Xu, Neufeld, Larson & Schuurmans, "Maximum Margin
+Clustering", NIPS 2004 (``"full"``), both as given in section II of Zhang, Tsang & Kwok, "Maximum
+Margin Clustering Made Practical", IEEE Transactions on Neural Networks 20(4), 2009.
+
+``"generalized"`` relaxes, over scores f of the rows (centred features Z, shares s, no labels),
+
+.. math::
+    \min_{w, b, f}\; \frac{\alpha}{2} |w|^2 + \frac{\alpha}{2\rho} \sum_i s_i (f_i - w'z_i - b)^2
+    + p \Big(\sum_i s_i f_i\Big)^2 + \sum_i s_i (1 - f_i^2)_+
+
+The first three terms are f'Af, and ff' becomes any positive semi-definite matrix F:
+
+.. math::
+    \min_{F \succeq 0}\; \langle A, F\rangle + \sum_i s_i (1 - F_{ii})_+ \;=\;
+    \max_\gamma \sum_i \gamma_i \quad\text{with}\quad A - \mathrm{diag}(\gamma) \succeq 0,\;
+    0 \le \gamma \le s
+
+A labelling y has F = yy' and the value y'Ay, which no gamma exceeds. ``"full"`` relaxes the SVM
+itself, without a bias, and replaces yy' by a label relation matrix M: see
+:mod:`maxmargin.semidefinite._relation`.
+
+=================================================  ================================================
+in the paper                                       here
+=================================================  ================================================
+(1) class balance, -l e <= M e <= l e              ``balance``, ``_relation_problem``
+(5), (6), (11) - (15) the full relaxation          ``_relation.solve_relation``
+leading eigenvector of M                           ``leading_scores``
+(7), (16), b eliminated by a Schur complement      ``score_penalty`` (the matrix A)
+(7), (17) the box, C_e in one and C in the other   1 after scaling; C = 2 s^2 / (n alpha)
+(7) C_e e e'                                       ``size_penalty`` = p = n^2 alpha C_e / (2 s^2)
+K^-1 of a singular K                               ``ridge``, rho = ridge / n
+section III-E, O(n^6.5) and O(n^4.5)               ``_interior_point``: O(n^3) per iteration
+section IV-C, recursive splits                     ``alternating.recursive_splits``
+=================================================  ================================================
+
+(s is ``feature_scale_``.) The many-cluster program of Xu & Schuurmans (AAAI 2005) is left out: an
+interior point needs O(n^7) operations for it, 1e14 for 100 rows. More than two clusters are found
+by splitting recursively instead.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from .._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from .._callbacks import Interval, StrOptions
+from .._core.dedup import MERGE_ROWS, count_distinct
+from .._core.descent import STALLED, Outcome
+from .._core.regression import factorise, fit_piecewise
+from .._core.rows import Rows, scores
+from .._core.size_floor import (
+    Sizes,
+    loss_kinks,
+    row_losses,
+    signed_or_balanced_split,
+    warn_short,
+)
+from ..alternating._estimator import (
+    State,
+    check_known_sizes,
+    leaf_rows,
+    oriented_split,
+    recursive_splits,
+)
+from ._interior_point import solve_diagonal_sdp
+from ._relation import RelationProblem, margin_objective, solve_relation
+
+MOST_ROWS = {"generalized": 2000, "full": 200}  # a minute or so
+LEAST_RIDGE = 1e-8
+MARGIN_GAP = 1e-3
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a labelling is from the bound of the relaxation.
+
+    Attributes
+    ----------
+    objective : float
+        Value of the labelling in the relaxation's own objective.
+    lower_bound : float
+        No labelling has a lower one.
+    """
+
+    objective: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much of the objective is above the bound: 0 proves that no labelling is better."""
+        return (self.objective - self.lower_bound) / max(self.objective, 1e-300)
+
+
+class SemidefiniteMarginClustering(BaseMarginClustering):
+    """Margin clustering by a convex relaxation: no starts, no local optima, and a lower bound.
+
+    For up to some 2000 rows (``relaxation="full"``: 200). Use it where a few hundred rows matter,
+    or to certify what a fast method has found.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Number of clusters; more than two by recursive splits.
+    relaxation : {"generalized", "full"}, default="generalized"
+        Valizadegan and Jin's relaxation over n numbers, or Xu et al.'s over n^2, which needs scs
+        (``pip install "maxmargin[sdp]"``).
+    kernel : str or callable, default="rbf"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
+    gamma : "median", float or None, default="median"
+        Width of the kernel; "median" is 1 / median squared distance.
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    n_components : int, "auto" or None, default=None
+        Rank of the feature map; None is exact.
+    alpha : float, default=0.03
+        Strength of the regulariser; the default was picked with the labels of a dozen small sets in
+        view. Where it is so large that scores of +-1 do not pay, the result
+        is the leading principal component of the kernel.
+    size_penalty : float, default=10
+        Weight of the squared mean score, ``"generalized"`` only. Up to 1, all rows in one cluster
+        can be the best solution.
+    ridge : float, default=0.1
+        Added to the diagonal of a kernel with unit mean diagonal, ``"generalized"`` only: most
+        kernels are singular, and the relaxation needs their inverse. Labels hardly depend on it;
+        the smaller it is, the further are labellings from the bound. A ridge below 1e-8 is raised
+        to that, with a warning.
+    balance : float, default=0.7
+        Every cluster keeps at least ``balance * n / n_clusters`` rows. In the full form this is a
+        constraint of the relaxation; in the generalized form it only bounds the cut.
+    max_rows : int or "auto", default="auto"
+        Most distinct rows; "auto" is 2000, for the full form 200.
+    max_iter : int, default=100
+        Most iterations of the interior point; for the full form, thousands of iterations of scs.
+    tol : float, default=1e-6
+        Relative duality gap at which to stop; for the full form scs is asked for ten times this.
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+        Only the subsample for ``gamma="median"`` of more than 1000 rows depends on it.
+    n_jobs : int or None, default=None
+        Threads over blocks of rows.
+
+    Attributes
+    ----------
+    labels_, cluster_sizes_, exemplar_indices_
+        As everywhere. The signs of the leading eigenvector are the labels of an SVM, and its
+        predictions are ``labels_``.
+    coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
+        That SVM, one for every split.
+    lower_bound_ : float
+        No two-way labelling of the rows has a lower objective (of the first split, if there are
+        several). It holds however early the solver stopped.
+    objective_ : float
+        Value of ``labels_`` in the same objective; over several splits, their weighted mean.
+    duality_gap_ : float
+        Relative duality gap that the solver reached.
+    alpha_ : float
+        The alpha used.
+    history_ : list of float
+        Lower bound after each iteration.
+    n_iter_, stop_reason_
+        As everywhere.
+
+    Notes
+    -----
+    In the paper's symbols, with s = ``feature_scale_``: C = 2 s^2 / (n alpha) is the bound of the
+    box in (7) and (17), and C_e = 2 s^2 size_penalty / (n^2 alpha). For (6), C = s^2 / (n alpha)
+    and l = n (1 - balance), on centred features.
+
+    References
+    ----------
+    L. Xu, J. Neufeld, B. Larson, D. Schuurmans. Maximum Margin Clustering. Advances in Neural
+    Information Processing Systems 17, 2005.
+
+    H. Valizadegan, R. Jin. Generalized Maximum Margin Clustering and Unsupervised Kernel Learning.
+    Advances in Neural Information Processing Systems 19, 2007.
+
+    Examples
+    --------
+    >>> from maxmargin import SemidefiniteMarginClustering
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SemidefiniteMarginClustering().fit(X[:100])
+    >>> model.cluster_sizes_
+    array([50, 50])
+    >>> wrong = model.certificate(y[:100] ^ (X[:100, 1] > 3))
+    >>> model.lower_bound_ <= model.objective_ < wrong.objective
+    True
+    """
+
+    # A convex problem: there is nothing to start from.
+    warm_start = False
+
+    _takes_blocks = False
+    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+        **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
+        "relaxation": [StrOptions({"generalized", "full"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "size_penalty": [Interval(Real, 0, None, closed="neither")],
+        "ridge": [Interval(Real, 0, None, closed="left")],
+        "max_rows": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        relaxation="generalized",
+        kernel="rbf",
+        gamma="median",
+        degree=3,
+        coef0=1,
+        n_components=None,
+        alpha=0.03,
+        size_penalty=10.0,
+        ridge=0.1,
+        balance=0.7,
+        max_rows="auto",
+        max_iter=100,
+        tol=1e-6,
+        verbose=0,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.relaxation = relaxation
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.alpha = alpha
+        self.size_penalty = size_penalty
+        self.ridge = ridge
+        self.balance = balance
+        self.max_rows = max_rows
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def certificate(self, labels) -> Certificate:
+        """How far a two-way labelling of the training rows is from the bound.
+
+        The objective is that of the relaxation itself: y'Ay in the generalized form, and for the
+        full form that of an SVM without a bias. Labels may come from any method.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,)
+            Two different values.
+
+        Returns
+        -------
+        Certificate
+            With ``objective``, ``lower_bound`` and their relative ``gap``.
+
+        Examples
+        --------
+        >>> from maxmargin import AlternatingMarginClustering, SemidefiniteMarginClustering
+        >>> X = [[0.0, 0.1], [0.2, 0.0], [0.1, 0.2], [3.0, 3.1], [3.1, 2.8], [2.9, 3.0]]
+        >>> bound = SemidefiniteMarginClustering(kernel="linear", ridge=1.0).fit(X)
+        >>> labels = AlternatingMarginClustering(random_state=0).fit_predict(X)
+        >>> bound.certificate(labels).gap < 1e-5  # no labelling is better
+        True
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "lower_bound_"):
+            raise ValueError("certificate needs n_clusters >= 2: one cluster has no margin.")
+        signs = self._as_signs(labels)
+        if self.relaxation == "full":
+            self._check_sides(signs)
+        value = self._own_objective(self._relaxed, signs, self._relaxed_shares)
+        return Certificate(value, self.lower_bound_)
+
+    def _own_objective(self, matrix, signs, shares) -> float:
+        """Value of a labelling in the objective that is relaxed."""
+        if self.relaxation == "full":
+            return margin_objective(matrix, signs, shares, self.alpha)
+        return labelling_value(matrix, signs, shares)
+
+    def _as_signs(self, labels) -> np.ndarray:
+        """-1 or +1 for every row of the relaxation from one label per row of X."""
+        labels, rows = np.asarray(labels), self._relaxed_rows
+        if labels.shape != rows.shape:
+            raise ValueError(f"labels must have shape {rows.shape}, got {labels.shape}.")
+        names, codes = np.unique(labels, return_inverse=True)
+        if len(names) != 2:
+            raise ValueError(f"labels must have two different values, got {len(names)}.")
+        signs = np.zeros(len(self._relaxed_shares))
+        counted = rows >= 0
+        signs[rows[counted]] = 2.0 * codes[counted] - 1.0
+        if (signs[rows[counted]] != 2.0 * codes[counted] - 1.0).any():
+            raise ValueError("labels must be the same for equal rows; the relaxation merges them.")
+        if len(np.unique((signs * self._relaxed_known)[self._relaxed_known != 0])) > 1:
+            raise ValueError("labels must agree with the partial_labels of the fit.")
+        return signs
+
+    def _check_sides(self, signs) -> None:
+        off = abs(float(self._relaxed_shares @ signs))
+        if off > self._relaxed_bound + 1e-9:
+            raise ValueError(
+                f"labels put {0.5 + 0.5 * off:.1%} of the rows into one cluster; with balance="
+                f"{self.balance} the bound holds for at most {0.5 + 0.5 * self._relaxed_bound:.1%}."
+            )
+
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
+        """Peak memory in bytes that a fit needs beyond X itself.
+
+        Examples
+        --------
+        >>> from maxmargin import SemidefiniteMarginClustering
+        >>> SemidefiniteMarginClustering().estimate_memory(1000, 20) / 2**20 < 200
+        True
+        """
+        # Twelve n x n matrices at the same time; scs keeps some fifty numbers for each entry of M.
+        matrices = 12 if self.relaxation == "generalized" else 100
+        return int(8 * matrices * n_samples**2 + 8 * n_samples * n_features)
+
+    def _check_counts(self, X, weights) -> None:
+        if self.relaxation == "full" and find_spec("scs") is None:
+            raise ImportError(
+                "relaxation='full' needs scs. Install it: pip install \"maxmargin[sdp]\", or use "
+                "relaxation='generalized'."
+            )
+        n = X.shape[0]
+        most = MOST_ROWS[self.relaxation] if self.max_rows == "auto" else self.max_rows
+        mergeable = not self._pairwise and n <= MERGE_ROWS
+        distinct = count_distinct(X, most + 1) if mergeable and n > most else n
+        if distinct > most:
+            raise ValueError(
+                f"X has {distinct} distinct rows; relaxation={self.relaxation!r} takes at most "
+                f"max_rows={most}. {distinct} rows would need "
+                f"{self.estimate_memory(distinct, X.shape[1]) / 2**30:.1f} GiB and "
+                f"{(distinct / most) ** 3:.0f} times the time of {most}. Fit on a sample and "
+                "predict the rest, or use AlternatingMarginClustering."
+            )
+        super()._check_counts(X, weights)
+
+    def _decision_losses(self, decision):
+        margins = decision.max(axis=1)
+        return row_losses(np.ones(len(margins)), margins, "hinge")
+
+    # -- the fit ----------------------------------------------------------------------------------
+
+    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+        solved: list[Relaxed] = []
+
+        def split(indices, known, sizes):
+            weights = sample.weights[indices]
+            local, stored = leaf_rows(rows, indices, weights)
+            check_known_sizes(known, weights, sizes.floor)
+            relaxed = self._relax(stored, weights, known, sizes, watch)
+            state = self._margin_model(relaxed, stored, weights, known, sizes)
+            solved.append(relaxed)
+            outcome = Outcome(
+                state, state.objective, relaxed.history, relaxed.n_iter, relaxed.stop_reason
+            )
+            return oriented_split(outcome, rows, local, weights, self.alpha)
+
+        model = recursive_splits(rows, sample, self.n_clusters, self.balance, rng, split)
+        extras = {"alpha_": float(self.alpha)}
+        if solved:
+            extras |= solved[0].attributes() | {"_relaxed_rows": sample.inverse}
+        return replace(model, stop_reason=watch.reason or model.stop_reason, extras=extras)
+
+    def _relax(self, stored: Rows, weights, known, sizes: Sizes, watch) -> Relaxed:
+        """Solve the relaxation for some rows."""
+        Z, shares = dense_rows(stored), weights / weights.sum()
+        group, sign = movable_groups(known)
+        if self.relaxation == "full":
+            relaxed = self._solve_full(Z @ Z.T, shares, known, group, sign, sizes, weights.sum())
+            watch(relaxed.lower)
+            return relaxed
+        A = score_penalty(Z, shares, self.alpha, self.size_penalty, self._usable_ridge())
+        masses = np.bincount(group, shares)
+        # In units of the square root of its mass every group has the box [0, 1].
+        to_group = np.zeros((len(masses), len(shares)))
+        to_group[group, np.arange(len(shares))] = sign * np.sqrt(shares / masses[group])
+        grouped = A if len(masses) == len(shares) else to_group @ A @ to_group.T
+        found = solve_diagonal_sdp(
+            grouped, masses, tol=self.tol, max_iter=self.max_iter, watch=watch
+        )
+        if found.stop_reason == STALLED:
+            _warn_of_gap(found.gap, self.tol)
+        soft = leading_scores(found.Z) / np.sqrt(masses)
+        return Relaxed(
+            A, shares, known, sign * soft[group], found.lower, found.gap, 1.0, found.history,
+            found.n_iter, found.stop_reason,
+        )  # fmt: skip
+
+    def _solve_full(self, K, shares, known, group, sign, sizes: Sizes, total) -> Relaxed:
+        least = max(sizes.floor * max(sizes.below, sizes.above), sizes.side)
+        bound = max(0.0, 1.0 - 2.0 * least / total)
+        problem = RelationProblem(K, shares, group, sign, float(self.alpha), bound)
+        pull = np.abs(problem.pull)
+        heaviest = 2.0 * pull.max() - pull.sum()
+        if heaviest > bound + 1e-9:
+            raise ValueError(
+                f"balance={self.balance} cannot be met: rows that must stay together weigh "
+                f"{0.5 + 0.5 * heaviest:.1%} of all, and at most {0.5 + 0.5 * bound:.1%} may be in "
+                "one cluster. Lower balance."
+            )
+        found = solve_relation(problem, 10.0 * self.tol, self.max_iter)
+        soft = leading_scores(found.M)
+        gap = (found.value - found.lower) / max(abs(found.value), 1e-300)
+        return Relaxed(
+            K, shares, known, sign * soft[group], found.lower, gap, bound, [found.lower],
+            found.n_iter, found.stop_reason,
+        )  # fmt: skip
+
+    def _usable_ridge(self) -> float:
+        if self.ridge >= LEAST_RIDGE:
+            return self.ridge
+        warnings.warn(
+            f"ridge={self.ridge:g} leaves the kernel singular to working precision; "
+            f"{LEAST_RIDGE:g} is used.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return LEAST_RIDGE
+
+    def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> State:
+        """An SVM on the labels of the relaxation, and what it makes of the rows."""
+        rows: dict[str, Any] = {"weights": weights, "known": known, "sizes": sizes}
+        # An eigenvector has no sign of its own; known labels give it one.
+        soft = relaxed.soft * (-1.0 if weights @ (known * relaxed.soft) < 0 else 1.0)
+        signs = signed_or_balanced_split(soft, 0.0, "squared", **rows).signs
+        fit = fit_piecewise(
+            factorise(stored, weights), signs, loss_kinks("hinge"), self.alpha, MARGIN_GAP
+        )
+        g = scores(stored, fit.coef[None, :])[:, 0]
+        split = signed_or_balanced_split(g, fit.bias, "hinge", **rows)
+        if sizes.floor > 0 and split.shortfall > 0:
+            warn_short(self.balance, split.shortfall, sizes.floor)
+        value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
+        return State(split.signs, fit.coef, fit.bias, split.threshold_bias, value)
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A solved relaxation.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n)
+        A in units of the square roots of the shares, or the kernel (full form).
+    soft : ndarray of shape (n,)
+        Soft labels: the leading eigenvector.
+    bound : float
+        Largest difference of the shares of two clusters for which ``lower`` holds.
+    """
+
+    matrix: np.ndarray
+    shares: np.ndarray
+    known: np.ndarray
+    soft: np.ndarray
+    lower: float
+    gap: float
+    bound: float
+    history: list[float]
+    n_iter: int
+    stop_reason: str
+
+    def attributes(self) -> dict:
+        """What a fitted model keeps of it."""
+        return {
+            "lower_bound_": self.lower,
+            "duality_gap_": self.gap,
+            "_relaxed": self.matrix,
+            "_relaxed_shares": self.shares,
+            "_relaxed_known": self.known,
+            "_relaxed_bound": self.bound,
+        }
+
+
+def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) -> np.ndarray:
+    """A of f'Af, for scores in units of the square roots of the shares, f_i sqrt(s_i).
+
+    With u = sqrt(s) and centred rows, K_s = diag(u) Z Z' diag(u) has K_s u = 0. Minimising over w
+    gives (K_s + rho I)^-1, and over b takes u out of it: the Schur complement of (7) in one step.
+
+    Examples
+    --------
+    >>> Z = np.array([[1.0], [-1.0]])
+    >>> A = score_penalty(Z, np.full(2, 0.5), alpha=2.0, size_penalty=3.0, ridge=1e-6)
+    >>> np.round(A, 3)
+    array([[2., 1.],
+           [1., 2.]])
+    """
+    u = np.sqrt(shares)
+    half = u[:, None] * Z
+    rho = ridge / len(u)
+    # u is an eigenvector: with the eigenvalue 1 + rho instead of rho it can be taken out exactly.
+    inverse = linalg.inv(half @ half.T + rho * np.eye(len(u)) + np.outer(u, u))
+    inverse = 0.5 * alpha * 0.5 * (inverse + inverse.T)
+    return inverse + (size_penalty - 0.5 * alpha / (1.0 + rho)) * np.outer(u, u)
+
+
+def labelling_value(A: np.ndarray, signs: np.ndarray, shares: np.ndarray) -> float:
+    """y'Ay, with A in units of the square roots of the shares."""
+    y = signs * np.sqrt(shares)
+    return float(y @ A @ y)
+
+
+def leading_scores(M: np.ndarray) -> np.ndarray:
+    """Leading eigenvector, its largest entry positive."""
+    n = len(M)
+    v = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1][:, 0]
+    return v * np.sign(v[np.abs(v).argmax()])
+
+
+def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number of the group of each row and its sign there; rows of known side are one group.
+
+    Examples
+    --------
+    >>> movable_groups(np.array([0, 1, 0, -1]))
+    (array([0, 2, 1, 2]), array([ 1.,  1.,  1., -1.]))
+    """
+    free = known == 0
+    group = np.full(len(known), np.count_nonzero(free))
+    group[free] = np.arange(np.count_nonzero(free))
+    return group, np.where(known < 0, -1.0, 1.0)
+
+
+def dense_rows(rows: Rows) -> np.ndarray:
+    """Rows of Z as one array; there are few."""
+    if not rows.is_sparse:
+        return np.asarray(rows.stored().data, np.float64)
+    Z = rows.data.toarray().astype(np.float64)
+    return (Z if rows.offset is None else Z - rows.offset) * rows.scale
+
+
+def _warn_of_gap(gap: float, tol: float) -> None:
+    warnings.warn(
+        f"The relaxation stopped at a relative duality gap of {gap:.2g}, not tol={tol:g}: rounding "
+        "allows no more steps. The lower bound holds; raise ridge or alpha for a tighter one.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
