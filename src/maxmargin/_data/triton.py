@@ -26,7 +26,7 @@ try:
 except ImportError:
     triton = None
 
-    def jit(function):  # noqa: D103 - what is never called needs no compiler
+    def jit(function):
         return function
 
 
