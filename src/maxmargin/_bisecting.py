@@ -36,7 +36,6 @@ from ._core.tree import (
 )
 from .alternating import AlternatingMarginClustering
 
-
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -180,7 +179,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             classes = len(np.unique(known[known >= 0]))
             if len(indices) < 2:
                 return max(len(indices), classes)
-            if _spread(X, sample.source[indices], self._pairwise) <= 0:
+            if _spread(self._part(X, sample, indices), self._pairwise) <= 0:
                 return max(1, classes)
             return max(classes, clusters_that_fit(weights[indices].sum(), floor, len(indices)))
 
@@ -190,12 +189,18 @@ class BisectingMarginClustering(BaseMarginClustering):
                 return np.inf
             if self.split_by == "size":
                 return weights[indices].sum()
-            return _spread(X, sample.source[indices], self._pairwise)
+            return _spread(self._part(X, sample, indices), self._pairwise)
 
         return grow_tree(len(weights), k, split, priority, capacity)
 
+    def _part(self, X, sample: FitInput, indices):
+        """Return some rows; of a kernel matrix, their columns too."""
+        if not self._pairwise:
+            return X[indices]
+        return X[np.ix_(indices, sample.source[indices])]
+
     def _fit_split(self, X, sample: FitInput, indices, balance) -> BaseMarginClustering:
-        rows, known = sample.source[indices], sample.known[indices]
+        known = sample.known[indices]
         seed = int(sample.rng.integers(2**31 - 1))
         model = clone(self._two_way()).set_params(
             n_clusters=2, balance=balance, random_state=seed, n_jobs=self.n_jobs
@@ -203,11 +208,11 @@ class BisectingMarginClustering(BaseMarginClustering):
         partial = None
         classes = np.unique(known[known >= 0])
         if len(classes) > 1:
-            means = np.stack([_mean(X[rows[known == c]]) for c in classes])
-            partial = np.full(len(rows), -1)
+            means = np.stack([_mean(X[indices[known == c]]) for c in classes])
+            partial = np.full(len(indices), -1)
             for label, side in zip(classes, two_groups(means, seed)):
                 partial[known == label] = int(side > 0)
-        part = _rows_of(X, rows, self._pairwise)
+        part = self._part(X, sample, indices)
         model._validate_params()
         with warnings.catch_warnings():
             # What a split misses is said once, of all clusters, in the words of the user.
@@ -251,20 +256,15 @@ class SplitModels:
         return scores
 
 
-def _rows_of(X, rows, pairwise: bool):
-    return X[np.ix_(rows, rows)] if pairwise else X[rows]
-
-
 def _mean(X) -> np.ndarray:
     return np.asarray(X.mean(axis=0)).ravel()
 
 
-def _spread(X, rows, pairwise: bool) -> float:
-    """Sum of squared distances to the mean, in the kernel's space for a kernel matrix."""
-    part = _rows_of(X, rows, pairwise)
+def _spread(part, pairwise: bool) -> float:
+    """Return the sum of squared distances to the mean, in feature space for a kernel matrix."""
     if pairwise:
-        return float(np.trace(part) - part.mean() * len(rows))
+        return float(np.trace(part) - part.mean() * len(part))
     mean = _mean(part)
     if sparse.issparse(part):
-        return float(part.multiply(part).sum() - len(rows) * mean @ mean)
+        return float(part.multiply(part).sum() - part.shape[0] * mean @ mean)
     return float(((part - mean) ** 2).sum())
