@@ -2,8 +2,8 @@
 
     python benchmarks/hops.py [--list ESTIMATOR]
 
-A reader who follows a fit has to open each of these functions. Compiled functions count once they are
-called from Python, not by themselves. scikit-learn's KMeans and GaussianMixture stand beside ours.
+A reader who follows a fit has to open each of these functions. scikit-learn's KMeans and
+GaussianMixture stand beside ours.
 """
 
 import argparse
@@ -70,7 +70,9 @@ def main():
         if wanted and name != wanted:
             continue
         own = name.endswith("MarginClustering") or name == "MaxMarginClustering"
-        package = "maxmargin." if own else "sklearn." + ("cluster" if name == "KMeans" else "mixture")
+        package = (
+            "maxmargin." if own else "sklearn." + ("cluster" if name == "KMeans" else "mixture")
+        )
         found = entered(fit, package)
         modules = Counter(module for module, _ in found)
         over = own and (len(found) > LIMIT_FUNCTIONS or len(modules) > LIMIT_MODULES)

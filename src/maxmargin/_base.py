@@ -247,10 +247,10 @@ class BaseMarginClustering(
     def _source(self, X, reset: bool) -> Any:
         """Return the rows that a user passed as a RowSource; the only place that looks."""
         source = row_source(X, lazy=not reset)
-        if source is None:
+        if source is None or source.in_memory:
             X = validate_data(
                 self,
-                X,
+                X if source is None else source.take(slice(None)),
                 reset=reset,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
@@ -262,7 +262,7 @@ class BaseMarginClustering(
             check_magnitude(X)
             if reset and self._pairwise:
                 check_precomputed(X)
-            return MemoryRows(X)
+            return MemoryRows(X) if source is None else source.replaced(X)
         self._check_source(source, reset)
         return source
 

@@ -377,7 +377,7 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
     else:
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
     # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
-    scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
+    scale = float(1.0 / np.sqrt(mean_square)) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
 

@@ -15,7 +15,7 @@ from scipy import linalg
 from scipy.optimize import brentq
 
 from .interrupt import interruptible
-from .rows import Rows, weighted_gram, weighted_sum
+from .rows import Rows, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
 CHECK_EVERY = 10
@@ -131,34 +131,48 @@ def fit_piecewise(
         target, dual, step = signs.astype(np.float64), np.zeros(len(shares)), 1.0
     else:
         target, dual, step = warm.target, warm.dual, warm.step
-    codes = shares * (target - dual)
-    right_side, bias = weighted_sum(rows, codes)[0], float(codes.sum())
+    right_side, bias = _right_side(rows, shares, target, dual, 1.0)
+    shrunk = 1.0  # by which the dual is to be divided, since its column may not be here
     adapt_at = CHECK_EVERY
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
         if iteration % CHECK_EVERY == 0:
-            primal, bound = duality_gap(factor, signs, kinks, alpha, coef, bias, dual / step)
+            given = coef, bias, dual, step * shrunk
+            primal, bound = duality_gap(factor, signs, kinks, alpha, *given)
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
             reached = (primal - bound) / max(primal, 1e-6)
             if reached <= gap:
                 break
         columns = shares, signs, target, dual
-        given = coef, kinks, bias, step
+        given = coef, kinks, bias, step, shrunk
         (target, dual), blocks = rows.run(admm_block, given, columns, (np.float64, np.float64))
         gathered, sums = added_pairs(blocks)
-        right_side, bias = gathered[0], float(sums[0])
+        right_side, bias, shrunk = gathered[0], float(sums[0]), 1.0
         if iteration == adapt_at:
             # Ever rarer, because a step that keeps changing need not converge.
             adapt_at *= 2
             ratio = _residual_ratio(sums)
             if not 0.5 <= ratio <= 2.0:
-                dual, step = dual / ratio, step / ratio
-                codes = shares * (target - dual)
-                right_side, bias = weighted_sum(rows, codes)[0], float(codes.sum())
+                shrunk, step = ratio, step / ratio
+                right_side, bias = _right_side(rows, shares, target, dual, shrunk)
     return PiecewiseFit(coef, bias, reached, target, dual, step)
 
 
-def admm_block(block, parts, coef, kinks, bias, step):
+def _right_side(rows: Rows, shares, target, dual, shrunk: float) -> tuple[np.ndarray, float]:
+    """Return the right side of the ridge step, and the bias."""
+    columns = shares, target, dual
+    gathered, bias = added_pairs(rows.run(code_block, (shrunk,), columns)[1])
+    return gathered[0], float(bias)
+
+
+def code_block(block, parts, shrunk):
+    """Block function: weighted sum of rows by ``share * (s - u)``, and of these codes."""
+    shares, target, dual = parts
+    codes = shares * (target - dual / shrunk)
+    return (), (sum_block(block, (codes,))[1], block.xp.sum(codes))
+
+
+def admm_block(block, parts, coef, kinks, bias, step, shrunk):
     """Block function: one ADMM update of the rows: over-relax, proximal step, dual update.
 
     Makes the new s and u; sums ``weight * (s - u)`` over the rows, whose weighted sum is the right
@@ -170,7 +184,7 @@ def admm_block(block, parts, coef, kinks, bias, step):
     for where, tile in block.tiles():
         fitted = xp.astype(tile.scores(columns)[:, 0], xp.float64) + bias
         w, s = shares[where], target[where]
-        point = RELAXATION * fitted + (1.0 - RELAXATION) * s + dual[where]
+        point = RELAXATION * fitted + (1.0 - RELAXATION) * s + dual[where] / shrunk
         low, high = _zone(signs[where], kinks, xp)
         # The proximal point of a loss with slope one outside [low, high].
         outside = point - xp.minimum(xp.maximum(point, low), high)
@@ -209,14 +223,14 @@ def _residual_ratio(sums: np.ndarray) -> float:
     return float(np.clip(ratio**0.25, 0.1, 10.0))
 
 
-def duality_gap(factor, signs, kinks, alpha, coef, bias, subgradient) -> tuple[float, float]:
+def duality_gap(factor, signs, kinks, alpha, coef, bias, dual, step) -> tuple[float, float]:
     """Primal value at (w, b) and the value of a feasible dual point made from subgradients.
 
     A dual point has one number p_i per row in the box of its loss, with sum share_i p_i = 0. The
     heavier of the positive and the negative part is scaled down, which keeps p inside its box, and
     then the whole point to its best length.
     """
-    given, columns = (coef, kinks, bias), (factor.shares, signs, subgradient)
+    given, columns = (coef, kinks, bias, step), (factor.shares, signs, dual)
     parts, sums = added_pairs(factor.rows.run(gap_block, given, columns)[1])
     loss, up_value, up_mass, down_value, down_mass = sums
     primal = 0.5 * alpha * float(coef @ coef) + loss
@@ -231,18 +245,18 @@ def duality_gap(factor, signs, kinks, alpha, coef, bias, subgradient) -> tuple[f
     return primal, -length * linear - 0.5 * length**2 * quadratic
 
 
-def gap_block(block, parts, coef, kinks, bias):
+def gap_block(block, parts, coef, kinks, bias, step):
     """Block function: primal loss, conjugates and dual masses of the rows, for the duality gap.
 
-    For a subgradient p of each row's loss: weighted sums of rows by max(p, 0) and max(-p, 0); the
+    For the subgradient p = u / step of each row's loss: weighted sums of rows by max(p, 0) and max(-p, 0); the
     loss, and conjugate value and mass of both parts.
     """
-    shares, signs, subgradient = parts
+    shares, signs, dual = parts
     xp, columns = block.xp, block.send(coef[:, None])
     gathered, sums = None, 0.0
     for where, tile in block.tiles():
         fitted = xp.astype(tile.scores(columns)[:, 0], xp.float64) + bias
-        w, p = shares[where], subgradient[where]
+        w, p = shares[where], dual[where] / step
         low, high = _zone(signs[where], kinks, xp)
         nothing = xp.zeros_like(p)
         loss = xp.maximum(nothing, xp.maximum(low - fitted, fitted - high))

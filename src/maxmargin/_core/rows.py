@@ -22,7 +22,7 @@ from .._data.source import MemoryRows, RowSource, tiles_of
 from .numba_sparse import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses the digits by which the offset exceeds the rows' size.
-FAR = {np.dtype(np.float32): 10.0, np.dtype(np.float64): 1e4}
+FAR, FAR32 = 1e4, 10.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Block:
         if self.is_sparse or self.offset is None:
             return True
         far = float(self.xp.sum(self.offset * self.offset)) ** 0.5 * self.scale
-        return far <= FAR.get(self.dtype, 10.0)
+        return far <= (FAR if self.dtype == self.xp.float64 else FAR32)
 
     def send(self, array, dtype=None):
         """Return an array of the host in the namespace and type of the rows."""
@@ -99,7 +99,7 @@ class Block:
 
     def _dense(self, data):
         values = np.ascontiguousarray(data) if self.xp is np else data
-        values = values if self.features is None else self.features.values(data)
+        values = values if self.features is None else self.features.values(data, self.xp)
         if self.offset is not None:
             values = values - self.xp.asarray(self.offset, dtype=values.dtype)
         return values if self.scale == 1.0 else values * self.scale

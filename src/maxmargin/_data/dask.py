@@ -83,6 +83,7 @@ class LazyRows:
     """Rows of a dask array of which nothing is computed, not even their number."""
 
     column_names: tuple[str, ...] | None
+    in_memory = False
 
     def __init__(self, X):
         names = tuple(getattr(X, "columns", ()))

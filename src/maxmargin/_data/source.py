@@ -136,6 +136,10 @@ class MemoryRows(LocalRows):
         self.X, self.column_names = X, column_names
         self.shape, self.dtype, self.is_sparse = X.shape, X.dtype, sparse.issparse(X)
 
+    def replaced(self, X) -> MemoryRows:
+        """Return other values for the same user's container."""
+        return MemoryRows(X)
+
     def take(self, rows):
         """Return the chosen rows; ranges are not copied."""
         if not isinstance(rows, slice):

@@ -62,14 +62,15 @@ def tensor_rows(X):
     tensor = as_tensor(X)
     if tensor.layout != sys.modules["torch"].strided:
         raise ValueError(f"X is a tensor of layout {tensor.layout}; dense rows are needed.")
-    return HostTensorRows(X) if tensor.device.type == "cpu" else TensorRows(X)
+    return HostTensorRows(tensor.numpy()) if tensor.device.type == "cpu" else TensorRows(X)
 
 
 class HostTensorRows(MemoryRows):
     """Rows of a tensor in the host's memory, worked on as an array."""
 
-    def __init__(self, X):
-        super().__init__(as_tensor(X).numpy())
+    def replaced(self, X) -> MemoryRows:
+        """Return other values for the same user's container."""
+        return HostTensorRows(X)
 
     def like(self, column, names=None):
         """Return a column as a tensor."""
@@ -206,7 +207,7 @@ class DeviceRows:
             parts = tuple(
                 xp.full((size,), column[0], dtype=column[1], device=self.array.device)
                 if isinstance(column, tuple)
-                else column[where]
+                else column[where, ...]
                 for column in sent
             )
             yield view.of(self.array[where, :]), parts

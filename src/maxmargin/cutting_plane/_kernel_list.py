@@ -46,10 +46,12 @@ class Source:
     params: dict = field(default_factory=dict)
     columns: np.ndarray | None = None
 
-    def of(self, X):
+    def of(self, X, xp=np):
         """Return the columns of X that the kernel sees."""
         if self.columns is None:
             return X
+        if xp is not np:
+            return xp.take(X, self.columns, axis=1)
         return X.columns(self.columns) if isinstance(X, RowSource) else X[:, self.columns]
 
 
@@ -99,7 +101,7 @@ class FeatureStack:
 
     def values(self, X, xp=np):
         """Return the features of a tile of raw rows."""
-        parts = [m.values(s.of(X), xp) for s, m in zip(self.sources, self.maps)]
+        parts = [m.values(s.of(X, xp), xp) for s, m in zip(self.sources, self.maps)]
         return xp.concat([xp.astype(part, self.dtype) for part in parts], axis=1)
 
     def sent(self, send, xp) -> FeatureStack:
