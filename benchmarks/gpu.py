@@ -12,11 +12,11 @@ import time
 
 import numpy as np
 from joblib import effective_n_jobs
+from maxmargin._data.torch_passes import cut_pass, plain_cut_pass
 from threadpoolctl import threadpool_limits
 
 from _data import run_sections, table
 from maxmargin import CuttingPlaneMarginClustering, LeastSquaresMarginClustering
-from maxmargin._data.torch_passes import cut_pass, plain_cut_pass
 from maxmargin.least_squares._similarity import fitted_on, make_similarity
 from maxmargin.metrics import adjusted_rand_score
 
@@ -191,7 +191,7 @@ def least_squares():
     rows = []
     for n in (8000, 16000, 200_000):
         X, classes = blobs(n, 64, 10)
-        model = LeastSquaresMarginClustering(10, max_exact=16000, random_state=0, n_jobs=-1)
+        model = LeastSquaresMarginClustering(10, max_samples=16000, random_state=0, n_jobs=-1)
         there, _ = seconds(model.fit, X, repeats=1)
         labels = model.labels_.cpu().numpy()
         agreed = adjusted_rand_score(classes.cpu().numpy(), labels)

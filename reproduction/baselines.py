@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin._callbacks import Interval
 from maxmargin._core.links import Links
-from maxmargin._core.threads import one_thread
+from maxmargin._threads import one_thread
 from maxmargin.constraints import PairwiseConstraints
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]

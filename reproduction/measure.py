@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin._core.threads import one_thread
+from maxmargin._threads import one_thread
 from maxmargin.constraints import PairwiseConstraints
 from maxmargin.metrics import (
     adjusted_rand_score,

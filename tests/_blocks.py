@@ -17,7 +17,7 @@ from maxmargin import (
     PairwiseConstraints,
     PairwiseMarginClustering,
 )
-from maxmargin._data.source import RowBlocks
+from maxmargin._data.blocks import RowBlocks
 
 ESTIMATORS = {
     "cutting-plane": CuttingPlaneMarginClustering(4, random_state=0),
@@ -34,8 +34,8 @@ ESTIMATORS = {
         2, loss="laplacian", kernel="linear", n_init=2, solver_tol=0.1, random_state=0
     ),
     "pairwise": PairwiseMarginClustering(3, kernel="linear", n_init=2, alpha=0.01, random_state=0),
-    "front-door": MaxMarginClustering(3, max_exact=400, n_resamples=2, random_state=0),
-    "least-squares": LeastSquaresMarginClustering(3, max_exact=400, n_init=2, random_state=0),
+    "front-door": MaxMarginClustering(3, max_samples=400, n_resamples=2, random_state=0),
+    "least-squares": LeastSquaresMarginClustering(3, max_samples=400, n_init=2, random_state=0),
 }
 
 

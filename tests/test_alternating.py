@@ -28,7 +28,7 @@ from maxmargin._core.size_floor import (
     row_losses,
     size_floor,
 )
-from maxmargin.alternating._estimator import Problem, Stage
+from maxmargin.alternating._search import Problem, Stage
 from maxmargin.cli.demo import ringnorm
 from maxmargin.metrics import clustering_error
 

@@ -21,7 +21,7 @@ from maxmargin import (
 )
 from maxmargin._core.features import mapped_rows
 from maxmargin._core.rows import Rows, scores, weighted_gram, weighted_sum
-from maxmargin._data.source import RowBlocks
+from maxmargin._data.blocks import RowBlocks
 from maxmargin.cli import main as cli
 from maxmargin.cli.blocks import Progress
 
@@ -90,7 +90,7 @@ def test_dask_without_a_cluster_gives_the_result_of_memory(name, rows, fitted):
 
 
 def test_mapped_rows_too_many_for_memory_are_mapped_in_every_pass(rows, fitted, monkeypatch):
-    monkeypatch.setattr("maxmargin._core.features.available_memory", lambda: 1e6)
+    monkeypatch.setattr("maxmargin._data.blocks.available_memory", lambda: 1e6)
     found = fit(ESTIMATORS["cutting-plane-rbf"], blocks_of(rows, 9000))
     assert_same(fitted("cutting-plane-rbf"), found)
 
@@ -458,7 +458,7 @@ def test_few_rows_of_dask_give_dask(rows):
 
 def test_the_number_of_clusters_is_chosen_on_a_sample():
     X = make_blobs(12_000, n_features=3, centers=3, cluster_std=0.3, random_state=0)[0]
-    model = MaxMarginClustering(max_exact=300, n_resamples=0, random_state=0)
+    model = MaxMarginClustering(max_samples=300, n_resamples=0, random_state=0)
     assert model.fit(blocks_of(X, 5000)).n_clusters_ == 3
 
 

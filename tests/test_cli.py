@@ -267,7 +267,7 @@ def test_options_must_fit_the_method(folder, run, monkeypatch):
 
 GIVEN = {
     "kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 0.25, "n_components": 7, "ridge": 2.0,
-    "search": "steepest", "max_exact": 50, "pca": 3, "loss": "hinge", "epsilon": 0.1,
+    "search": "steepest", "max_samples": 50, "pca": 3, "loss": "hinge", "epsilon": 0.1,
     "alpha": 0.3, "score_balance": 0.2, "nesting": "paper", "balance": 0.4,
     "n_init": 5, "max_iter": 9, "seed": 11, "n_jobs": 1,
     "unlabeled_weight": 0.5, "solver": "subgradient", "on_conflict": "soft",

@@ -12,9 +12,8 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from maxmargin import CuttingPlaneMarginClustering
-from maxmargin._core.rows import BLOCK
 from maxmargin._data import dask as cluster
-from maxmargin._data.source import SchedulerLost
+from maxmargin._data.source import BLOCK, SchedulerLost
 
 from ._blocks import ESTIMATORS, assert_same, fit, fitted_in_memory, rows_in_memory, with_nan
 

@@ -126,7 +126,7 @@ def hurried(estimator, **params):
     model = seeded(estimator, **params)
     inner = getattr(model, "estimator", model)
     if isinstance(inner, (LeastSquaresMarginClustering, MaxMarginClustering)):
-        return model.set_params(n_init=2, max_exact=1500)
+        return model.set_params(n_init=2, max_samples=1500)
     if isinstance(inner, (CuttingPlaneMarginClustering, MultipleKernelMarginClustering)):
         return model.set_params(n_init=2, n_components=8)
     if isinstance(inner, SemidefiniteMarginClustering):

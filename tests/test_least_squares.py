@@ -325,11 +325,11 @@ def test_both_starts_from_known_labels(start):
     assert np.mean(model.labels_ == y) > 0.9
 
 
-def test_rows_beyond_max_exact_are_predicted(tmp_path):
+def test_rows_beyond_max_samples_are_predicted(tmp_path):
     X, y = make_blobs([3000, 3000, 3000], 5, cluster_std=1.0, random_state=0)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    model = LeastSquaresMarginClustering(3, max_exact=500, random_state=0).fit(mapped)
+    model = LeastSquaresMarginClustering(3, max_samples=500, random_state=0).fit(mapped)
     assert len(model.fitted_indices_) == 500
     assert model.coef_.shape == (3, 500)
     assert clustering_accuracy(y, model.labels_) > 0.99
@@ -405,8 +405,8 @@ def test_bad_parameters(X, params, message):
 def test_bad_grid_and_too_large_precomputed(X):
     with pytest.raises(ValueError, match="grid takes the keys"):
         select_parameters(X, 2, {"sigma": [1.0]})
-    with pytest.raises(ValueError, match="needs max_exact >= 40"):
-        LeastSquaresMarginClustering(kernel="precomputed", max_exact=10).fit(X @ X.T)
+    with pytest.raises(ValueError, match="needs max_samples >= 40"):
+        LeastSquaresMarginClustering(kernel="precomputed", max_samples=10).fit(X @ X.T)
 
 
 def test_all_labels_unknown_is_no_knowledge(X):

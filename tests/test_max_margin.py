@@ -44,7 +44,7 @@ def test_one_call_for_moons_digits_and_unequal_blobs():
     model = MaxMarginClustering(2, random_state=0).fit(moons)
     assert adjusted_rand_score(y, model.labels_) > 0.95
     digits, y = load_digits(return_X_y=True)
-    model = MaxMarginClustering(10, max_exact=1000, n_resamples=0, random_state=0).fit(digits)
+    model = MaxMarginClustering(10, max_samples=1000, n_resamples=0, random_state=0).fit(digits)
     assert adjusted_rand_score(y, model.labels_) > 0.8
     blobs, y = make_blobs([600, 200, 100, 100], 10, cluster_std=3, random_state=3)
     model = MaxMarginClustering(4, n_resamples=0, random_state=0).fit(blobs)
@@ -96,7 +96,7 @@ def test_links_lead_to_the_pairwise_method_and_known_labels_are_kept():
 
 def test_many_rows_are_fitted_in_part_and_the_report_says_so():
     X, y = make_blobs(5000, centers=3, random_state=1)
-    model = MaxMarginClustering(3, max_exact=600, random_state=0).fit(X)
+    model = MaxMarginClustering(3, max_samples=600, random_state=0).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.95
     assert (model.predict(X) == model.labels_).all()
     assert "found on 600 random rows" in " ".join(model.report_)

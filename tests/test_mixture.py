@@ -279,7 +279,7 @@ def test_without_the_new_settings_labels_are_those_of_before(case):
     fitted = {
         "iris": lambda: model(3, random_state=0).fit(iris),
         "moons": lambda: model(2, random_state=1).fit(moons),
-        "digits": lambda: model(10, max_exact=500, random_state=2).fit(load_digits().data),
+        "digits": lambda: model(10, max_samples=500, random_state=2).fit(load_digits().data),
         "weights": lambda: model(3, random_state=0).fit(
             iris, sample_weight=np.arange(150) % 3 + 0.5
         ),
@@ -323,7 +323,7 @@ def test_whitened_clusters_have_unit_covariance(X):
 
 def test_rows_beyond_the_subset_are_predicted_by_kernel_and_graph():
     X, y = make_moons(6000, noise=0.08, random_state=0)
-    model = mixed(2, max_exact=800, whiten=True, random_state=1).fit(X)
+    model = mixed(2, max_samples=800, whiten=True, random_state=1).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.95
     assert (model.predict(X) == model.labels_).all()
     assert model.coef_.shape == (2, 1600)

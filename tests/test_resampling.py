@@ -17,13 +17,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LeastSquaresMarginClustering, choose_n_clusters
+from maxmargin._cluster_number import _decide, _support, largest_stable, shapeless
+from maxmargin._core.decisions import lead_of
 from maxmargin._core.features import FeatureMap
 from maxmargin.display import plot_n_clusters
 from maxmargin.least_squares._confidence import calibrate
 from maxmargin.least_squares._label_search import (
     LabelProblem,
     SearchSettings,
-    lead_of,
     random_labels,
     search_labels,
 )
@@ -38,7 +39,6 @@ from maxmargin.least_squares._resampling import (
 )
 from maxmargin.least_squares._similarity import make_similarity
 from maxmargin.metrics import adjusted_rand_score
-from maxmargin.model_selection import _decide, _support, largest_stable, shapeless
 
 matplotlib.use("Agg")
 

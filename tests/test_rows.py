@@ -4,9 +4,25 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxmargin._core.rows import Rows, scores, sweep, weighted_gram, weighted_sum
+from maxmargin._core.rows import Rows, scores, weighted_gram, weighted_sum
 
 N, D = 40_000, 7
+
+
+def bent_block(block, parts, W):
+    """Scores, a rule, a weighted sum of rows; and one of the scores as a column."""
+    found, total = [], 0.0
+    for _, tile in block.tiles():
+        S = tile.scores(np.ascontiguousarray(W.T))
+        total = total + tile.weighted_sum(np.tanh(S))
+        found.append(S[:, 0])
+    return (np.concatenate(found),), total
+
+
+def failing_block(block, parts):
+    if parts[0][0] > 20_000:
+        raise ZeroDivisionError
+    return (), 0.0
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +60,8 @@ def test_threads_change_no_bit(data, storage, tmp_path):
 
     def one_pass(n_jobs):
         rows = Rows(storages(X, tmp_path)[storage], offset, 1.7, n_jobs=n_jobs)
-        return sweep(rows, W, lambda s, where: (np.tanh(s), s.sum(axis=0)))
+        (column,), sums = rows.run(bent_block, (W,), (), (np.float64,))
+        return sum(sums), column
 
     first = one_pass(1)
     for n_jobs in (2, 8):
@@ -61,13 +78,8 @@ def test_float32_rows_sum_in_float64(data):
     assert total[0] == pytest.approx(w @ (X - offset), rel=1e-4, abs=0.05)
 
 
-def test_an_error_in_a_rule_reaches_the_caller(data):
+def test_an_error_in_a_block_function_reaches_the_caller(data):
     X, *_ = data
-
-    def rule(_, where):
-        if where.start > 20_000:
-            raise ZeroDivisionError
-        return None, 0.0
-
+    rows = Rows(X, n_jobs=2)
     with pytest.raises(ZeroDivisionError):
-        sweep(Rows(X, n_jobs=2), None, rule)
+        list(rows.run(failing_block, (), (np.arange(N),))[1])

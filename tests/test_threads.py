@@ -21,7 +21,7 @@ from maxmargin import (
     MaxMarginClustering,
     MultipleKernelMarginClustering,
 )
-from maxmargin._core.threads import one_thread
+from maxmargin._threads import one_thread
 
 DIGITS = load_digits().data
 
@@ -116,7 +116,7 @@ FORKED = """
     import os, threading
     from threadpoolctl import threadpool_info, threadpool_limits
     import numpy as np
-    from maxmargin._core.threads import one_thread
+    from maxmargin._threads import one_thread
 
     def counts():
         return {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}

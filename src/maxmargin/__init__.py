@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from ._auto import MaxMarginClustering
     from ._bisecting import BisectingMarginClustering
     from ._callbacks import TimeLimit
-    from ._select_parameters import select_parameters
     from .alternating._estimator import AlternatingMarginClustering
     from .constraints import PairwiseConstraints
     from .cutting_plane._estimator import CuttingPlaneMarginClustering
     from .cutting_plane._multiple_kernel import MultipleKernelMarginClustering
     from .io import open_rows
     from .least_squares._estimator import LeastSquaresMarginClustering
-    from .model_selection import choose_n_clusters
+    from .model_selection import choose_n_clusters, select_parameters
     from .pairwise._estimator import PairwiseMarginClustering
     from .segmentation import segment_image
     from .semidefinite._estimator import SemidefiniteMarginClustering
@@ -56,7 +55,7 @@ _HOMES = {
     "choose_n_clusters": ".model_selection",
     "open_rows": ".io",
     "segment_image": ".segmentation",
-    "select_parameters": "._select_parameters",
+    "select_parameters": ".model_selection",
 }
 
 

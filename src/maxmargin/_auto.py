@@ -18,7 +18,7 @@ first clusters are round                   in the same direction
 unit rows, cosine kernel, ridge 10         rows of mostly zeros, such as word counts
 a mixture with a scale per cluster, where  clusters that differ in spread, not in place
 it is predicted nearly as well
-at most ``max_exact`` rows fitted on       R costs the cube of their number; the model labels the
+at most ``max_samples`` rows fitted on       R costs the cube of their number; the model labels the
                                            other rows
 links between rows                         :class:`PairwiseMarginClustering`
 =========================================  =====================================================
@@ -30,38 +30,36 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, earlier_fit_kept
-from ._callbacks import FitWatch, Interval, StrOptions, with_callbacks
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
+from ._callbacks import Interval, StrOptions, with_callbacks
+from ._cluster_number import stable_number
+from ._core.decisions import decisions, lead_losses
+from ._core.dedup import FitInput
 from ._core.features import KERNELS
-from ._core.threads import one_thread
-from ._data.source import RowBlocks
+from ._core.model import Model
+from ._data.source import MemoryRows, RowSource
 from .constraints import PairwiseConstraints
-from .least_squares._estimator import DENSE_SHARE, LeastSquaresMarginClustering
-from .least_squares._label_search import lead_losses
+from .least_squares._fit import DENSE_SHARE, Details, Settings, fit_least_squares
 from .least_squares._resampling import matched
-from .pairwise._estimator import PairwiseMarginClustering
+from .pairwise import PairwiseMarginClustering
 
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
 LOOKED_AT = 4000
-QUICK = {"n_init": 4, "n_kicks": 12, "n_resamples": 0}  # where many fits are compared
 ALIKE = 0.95  # adjusted Rand index of answers that count as the same
 CHOICE_ROWS = 5000  # brought into memory to choose the number of clusters by
 SURE, STABLE = 0.9, 0.75
 TEXT_WIDTH = 50  # rows with fewer columns are not taken for word counts, however many are zero
-ADOPTED = (
-    "labels_", "cluster_sizes_", "exemplar_indices_", "coef_", "intercept_", "objective_",
-    "history_", "n_iter_", "stop_reason_", "feature_map_", "feature_scale_", "_paths",
-    "_n_features_out", "confidence_", "stability_", "_calibration",
-)  # fmt: skip
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -84,7 +82,7 @@ class MaxMarginClustering(BaseMarginClustering):
         Every cluster keeps at least ``balance * n / n_clusters`` rows.
     n_init : int or "auto", default="auto"
         Random starts; "auto" is 8, and as many again that are not shaken.
-    max_exact : int, default=4000
+    max_samples : int, default=4000
         Most rows to fit on; more are subsampled, and the model labels the rest.
     n_resamples : int, default=6
         Random parts of the data that are clustered again, to tell how sure the answer is; 0 leaves
@@ -132,6 +130,7 @@ class MaxMarginClustering(BaseMarginClustering):
     True
     """
 
+    _n_kicks: int | str = "auto"
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -141,7 +140,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
         "size_prior": [Interval(Real, 0, 1, closed="right")],
         "spreads": ["boolean"],
-        "max_exact": [Interval(Integral, 2, None, closed="left")],
+        "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
     }
@@ -155,7 +154,7 @@ class MaxMarginClustering(BaseMarginClustering):
         spreads=True,
         balance=0.05,
         n_init="auto",
-        max_exact=4000,
+        max_samples=4000,
         n_resamples=6,
         time_budget=None,
         warm_start=False,
@@ -169,7 +168,7 @@ class MaxMarginClustering(BaseMarginClustering):
         self.spreads = spreads
         self.balance = balance
         self.n_init = n_init
-        self.max_exact = max_exact
+        self.max_samples = max_samples
         self.n_resamples = n_resamples
         self.time_budget = time_budget
         self.warm_start = warm_start
@@ -197,70 +196,69 @@ class MaxMarginClustering(BaseMarginClustering):
         -------
         self : estimator
         """
-        with earlier_fit_kept(self), one_thread():
-            self._validate_params()
-            self._fit(X, sample_weight, partial_labels, constraints=constraints)
-        return self
+        self._validate_params()
+        return self._fit(X, sample_weight, partial_labels, constraints)
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Peak memory in bytes that a fit needs beyond X itself."""
-        return self._least_squares(2).estimate_memory(n_samples, n_features, in_blocks)
+        """Return the peak memory in bytes that a fit needs beyond X itself.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Shape of X.
+        in_blocks : bool, default=False
+            Whether X is read block by block.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """
+        return self._settings(2, RBF).memory(n_samples, n_features)
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
 
-    @property
-    def _pairwise(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
     # -- checks while the number of clusters is open ----------------------------------------------
 
     def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
-        if self.n_clusters is not None or partial_labels is None:
+        if self.n_clusters is not None:
             return super()._checked_partial_labels(partial_labels, n)
         # Any number of clusters will do, as long as the labels are labels.
-        return self._least_squares(2**31)._checked_partial_labels(partial_labels, n)
+        free = copy(self)
+        free.n_clusters = 2**31
+        return BaseMarginClustering._checked_partial_labels(free, partial_labels, n)
 
     def _checked_links(self, constraints, n: int, known) -> Any:
+        if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
+            constraints = None
         if constraints is None:
             return None
-        if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
-            return None
-        k = self.n_clusters or 2**31
-        PairwiseMarginClustering(k)._checked_links(constraints, n, known)
-        return constraints
+        return PairwiseMarginClustering(self.n_clusters or 2**31)._checked_links(
+            constraints, n, known
+        )
 
     def _check_counts(self, X, weights) -> None:
-        self._least_squares(self.n_clusters or 2)._check_counts(X, weights)
+        number = copy(self)
+        number.n_clusters = self.n_clusters or 2
+        BaseMarginClustering._check_counts(number, X, weights)
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
-        outer, watch = watch, FitWatch(self) if watch is None else watch
-        kind = kind_of_rows(X, self.kernel)
-        report = [kind.sentence]
-        k = self.n_clusters
-        if k is None:
-            k, sentence = self._chosen_number(X, kind, known)
-            report.append(sentence)
-        model = self._least_squares(k, kind) if links is None else self._with_links(k, kind)
-        among = None if links is None else model._checked_links(links, X.shape[0], known)
-        model.n_features_in_ = self.n_features_in_
-        model._fit_validated(X, weights, known, among, warm, watch, place)
-        self.n_clusters_ = k
-        for name in ADOPTED:
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
-        self.alternatives_ = _alternatives(getattr(model, "_rivals", []), self.labels_, k)
-        self.report_ = report + list(self._sentences(model, X.shape, known, links))
-        if outer is None:
-            watch.close()
+    def _fit_model(self, data: FitInput) -> Model:
+        kind = kind_of_rows(data.X, self.kernel)
+        k, told = self._number(data, kind)
+        if data.links is None:
+            model = fit_least_squares(data, self._settings(k, kind))
+        else:
+            model = self._with_constraints(k, kind)._fit_model(data)
+        report = [kind.sentence, *told]
+        return replace(model, extras={**model.extras, "n_clusters_": k, "report_": report})
 
-    def _least_squares(self, k: int, kind: Kind | None = None) -> LeastSquaresMarginClustering:
-        kind = Kind("rbf", 1.0, N_NEIGHBORS, "") if kind is None else kind
-        return LeastSquaresMarginClustering(
+    def _settings(self, k: int, kind: Kind) -> Settings:
+        return Settings(
             k,
-            kernel=kind.kernel,
+            (kind.kernel,),
             ridge=kind.ridge,
             n_neighbors=kind.n_neighbors,
             size_prior=self.size_prior,
@@ -268,88 +266,122 @@ class MaxMarginClustering(BaseMarginClustering):
             spreads=self.spreads,
             balance=self.balance,
             n_init=self.n_init,
-            max_exact=self.max_exact,
+            n_kicks=self._n_kicks,
+            max_samples=self.max_samples,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
         )
 
-    def _with_links(self, k: int, kind: Kind) -> PairwiseMarginClustering:
+    def _with_constraints(self, k: int, kind: Kind) -> PairwiseMarginClustering:
         return PairwiseMarginClustering(
             k, kernel=kind.kernel, random_state=self.random_state, n_jobs=self.n_jobs
         )
 
-    def _chosen_number(self, X, kind: Kind, known) -> tuple[int, str]:
-        """The number of clusters, and the sentence about it."""
-        if known is not None:
-            k = int(known.max()) + 1
-            return k, f"The known labels name {k} clusters."
-        from .model_selection import choose_n_clusters
-
-        if isinstance(X, RowBlocks):
-            few = self._generator().choice(X.shape[0], CHOICE_ROWS, replace=False)
-            X = X[np.sort(few)]
-        quick = self._least_squares(2, kind).set_params(time_budget=None, **QUICK)
-        choice = choose_n_clusters(X, quick, random_state=self.random_state)
+    def _number(self, data: FitInput, kind: Kind) -> tuple[int, list[str]]:
+        """Return the number of clusters, and the sentence about it if it was chosen."""
+        if self.n_clusters is not None:
+            return self.n_clusters, []
+        if data.has_known:
+            k = int(data.known.max()) + 1
+            return k, [f"The known labels name {k} clusters."]
+        n, rows = data.X.shape[0], np.arange(data.X.shape[0])
+        if n > CHOICE_ROWS and not data.X.in_memory:
+            rows = np.sort(self._generator().choice(n, CHOICE_ROWS, replace=False))
+        quick = QuickClustering(kernel=kind.kernel if self.kernel != "auto" else "auto",
+                                size_prior=self.size_prior, spreads=self.spreads,
+                                balance=self.balance, max_samples=self.max_samples,
+                                n_init=4, n_resamples=0, n_jobs=self.n_jobs)  # fmt: skip
+        choice = stable_number(data.X.take(rows), quick, random_state=self.random_state)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
-        return choice.n_clusters, choice.statement
+        return choice.n_clusters, [choice.statement]
 
-    def _sentences(self, model, shape: tuple[int, int], known, links) -> Iterator[str]:
-        """What was done and why."""
-        n, d = shape
-        if links is not None:
-            broken = links.violations(self.labels_).n_links
+    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
+        found: dict[str, Any] = {"alternatives_": []}
+        if data.links is not None:
+            broken = data.constraints.violations(host_labels(labels)).n_links
+            sentences = [
+                f"{data.constraints.n_links} constraints between rows were given: the clusters "
+                f"are those of PairwiseMarginClustering; {broken} of them are violated."
+            ]
+            return found | {"report_": model.extras["report_"] + sentences}
+        if model.details.calibration is not None and data.X.in_memory:
+            calibration = model.extras["_calibration"]
+            own = host_labels(labels)
+            found["confidence_"] = model.details.confidence(own, lead, data, calibration)
+            found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
+        sentences = list(self._sentences(model, data, found))
+        return found | {"report_": model.extras["report_"] + sentences}
+
+    def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
+        """Yield what was done and why."""
+        n, d = data.n_given, data.X.shape[1]
+        if model.features.axes is not None:
             yield (
-                f"{links.n_links} links between rows were given: the clusters are those of "
-                f"PairwiseMarginClustering, which learns from them; {broken} of them are broken."
+                "The rows were clustered twice, the second time in the metric in which the first "
+                f"clusters are round: {d} columns are few enough to estimate it."
             )
-            return
-        if model.feature_map_.axes is not None:
-            yield (
-                "The rows were clustered twice, the second time in the metric in which the "
-                f"first clusters are round: {d} columns are few enough to tell it from."
-            )
-        fitted = len(model.fitted_indices_)
-        if n > self.max_exact:
+        fitted = len(model.details.chosen)
+        if n > self.max_samples:
             yield (
                 f"The clusters were found on {fitted:,} random rows, and their classifiers label "
                 f"the other {n - fitted:,}."
             )
-        if known is not None:
-            count = int((known >= 0).sum())
+        if data.has_known:
+            count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; the clusters are numbered after them."
-        yield (
-            f"Classifiers that did not see a row give it its own cluster in "
-            f"{model.leave_one_out_:.0%} of the cases."
-        )
+        yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
         if self.n_resamples:
-            yield from self._certainty()
+            yield from _certainty(model.extras["stability_"], found)
 
-    def _certainty(self) -> Iterator[str]:
-        told = "stable" if self.stability_ >= STABLE else "not stable: take them with care"
-        parts = (
-            f"The clusters are {told}. Two random parts of the rows agree on them "
-            f"to {self.stability_:.2f} (adjusted Rand index)"
+    def confidence(self, X) -> np.ndarray:
+        """Return how sure the cluster of every row is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. Those of the fit have their confidence, more precisely, in ``confidence_``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Share of resamples in which rows of the same cluster with such a margin kept theirs.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_calibration"):
+            raise ValueError("confidence needs a fit with n_resamples > 0 and without constraints.")
+        labels, lead = decisions(self.decision_function(X))
+        return self._calibration.confidence(lead, labels)
+
+
+class QuickClustering(MaxMarginClustering):
+    """The front door with a shorter search, for the comparison of many fits."""
+
+    _n_kicks: int | str = 12
+
+
+def _certainty(stability: float, found: dict) -> Iterator[str]:
+    """Yield how sure the answer is."""
+    told = "stable" if stability >= STABLE else "not stable: take them with care"
+    parts = (
+        f"The clusters are {told}. Two random parts of the rows agree on them to {stability:.2f} "
+        "(adjusted Rand index)"
+    )
+    if "confidence_" in found:
+        sure = float(np.mean(found["confidence_"] > SURE))
+        yield f"{parts}; {sure:.0%} of the rows have a confidence above {SURE}."
+    else:  # the rows are on a cluster, and so would be their confidence
+        yield f"{parts}."
+    for other in found["alternatives_"]:
+        yield (
+            f"The runner-up has an objective {other.shortfall:.1%} below the best and agrees "
+            f"with it to {other.agreement:.2f} (adjusted Rand index)."
         )
-        if hasattr(self, "confidence_"):
-            sure = float(np.mean(self.confidence_ > SURE))
-            yield f"{parts}; {sure:.0%} of the rows have a confidence above {SURE}."
-        else:  # the rows are on a cluster, and so would be their confidence
-            yield f"{parts}."
-        for other in self.alternatives_:
-            yield (
-                f"The runner-up has an objective {other.shortfall:.1%} below the best and agrees "
-                f"with it to {other.agreement:.2f} (adjusted Rand index)."
-            )
-
-    confidence = LeastSquaresMarginClustering.confidence
 
 
-def quick_clusterer(X) -> LeastSquaresMarginClustering:
-    """What clusters rows like these, to be fitted many times."""
-    return MaxMarginClustering()._least_squares(2, kind_of_rows(X)).set_params(**QUICK)
+def quick_clusterer(X) -> MaxMarginClustering:
+    """Return what clusters rows like these, to be fitted many times."""
+    return QuickClustering(2, n_init=4, n_resamples=0)
 
 
 @dataclass(frozen=True)
@@ -360,6 +392,15 @@ class Kind:
     ridge: float
     n_neighbors: int
     sentence: str
+
+
+RBF = Kind(
+    "rbf",
+    1.0,
+    N_NEIGHBORS,
+    "Rows were compared by distance, with a Gaussian kernel and a graph of the "
+    f"{N_NEIGHBORS} nearest neighbours in equal parts.",
+)
 
 
 @dataclass(frozen=True)
@@ -381,20 +422,22 @@ class Alternative:
     shortfall: float
 
 
-def _alternatives(rivals, labels: np.ndarray, k: int) -> list[Alternative]:
-    """The best of the other answers that is really another one."""
-    for shortfall, other in rivals:
-        rows = np.flatnonzero(other >= 0)
-        agreement = float(adjusted_rand_score(labels[rows], other[rows]))
+def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
+    """Return the best of the other answers that is really another one."""
+    places = details.places(data)
+    rows = np.flatnonzero(places >= 0)
+    for shortfall, other in details.others:
+        mine, theirs = labels[rows], other[places[rows]]
+        agreement = float(adjusted_rand_score(mine, theirs))
         if agreement < ALIKE:
-            renamed = np.full(len(other), -1)
-            renamed[rows] = matched(labels[rows], other[rows], k)
+            renamed = np.full(len(labels), -1)
+            renamed[rows] = matched(mine, theirs, k)
             return [Alternative(renamed, agreement, shortfall)]
     return []
 
 
 def kind_of_rows(X, kernel="auto") -> Kind:
-    """How to compare these rows, dense or CSR alike.
+    """Return how to compare these rows, dense or CSR alike.
 
     Examples
     --------
@@ -403,30 +446,27 @@ def kind_of_rows(X, kernel="auto") -> Kind:
     >>> kind_of_rows(sparse.eye_array(100, format="csr")).kernel
     'cosine'
     """
-    if kernel == "precomputed":
-        told = "X was taken as the kernel between the rows, with a graph of nearest neighbours."
+    if callable(kernel) or kernel != "auto":
+        if kernel == "precomputed":
+            told = "X was taken as the kernel between the rows, with a nearest-neighbour graph."
+        else:
+            told = (
+                f"Rows were compared with kernel={kernel!r}, as asked, and a graph of the "
+                f"{N_NEIGHBORS} nearest neighbours in equal parts."
+            )
         return Kind(kernel, 1.0, N_NEIGHBORS, told)
-    if kernel == "auto" and X.shape[1] >= TEXT_WIDTH and _filled(X) < DENSE_SHARE:
+    filled = _filled(X if isinstance(X, RowSource) else MemoryRows(X))
+    if X.shape[1] >= TEXT_WIDTH and filled < DENSE_SHARE:
         told = (
-            f"Only {_filled(X):.1%} of the entries are not zero, as in word counts: rows were "
-            "compared by the angle between them."
+            f"Only {filled:.1%} of the entries are not zero, as in word counts: rows were compared "
+            "by the angle between them."
         )
         return Kind("cosine", TEXT_RIDGE, 0, told)
-    if kernel == "auto":
-        told = (
-            "Rows were compared by distance, with a Gaussian kernel and a graph of the "
-            f"{N_NEIGHBORS} nearest neighbours in equal parts."
-        )
-        return Kind("rbf", 1.0, N_NEIGHBORS, told)
-    told = (
-        f"Rows were compared with kernel={kernel!r}, as asked, and a graph of the "
-        f"{N_NEIGHBORS} nearest neighbours in equal parts."
-    )
-    return Kind(kernel, 1.0, N_NEIGHBORS, told)
+    return RBF
 
 
-def _filled(X) -> float:
-    """Share of entries that are not zero, in some thousand rows spread over X."""
-    some = X[:: max(1, X.shape[0] // LOOKED_AT)]
+def _filled(X: RowSource) -> float:
+    """Return the share of entries that are not zero, in some thousand rows spread over X."""
+    some = X.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
     count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
     return count / (some.shape[0] * some.shape[1])

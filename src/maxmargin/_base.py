@@ -1,15 +1,17 @@
-"""The one estimator class the methods share: validate, map, fit, predict.
+"""The one estimator class that the methods share.
 
-A method's module gives ``_fit_rows``, which turns mapped rows into a :class:`Model`; everything a
-user calls is written here, once.
+    fit:  validate -> RowSource -> FitInput -> _fit_model() -> Model -> publish
+
+A method gives ``_fit_model``; everything that a user calls is written here, once. Nothing is set on
+the estimator before the fit is over, so a fit that fails or is interrupted leaves the earlier one.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -38,20 +40,11 @@ from ._callbacks import (
     progress_callbacks,
     with_callbacks,
 )
-from ._core.decisions import cluster_scores, counted, decide_block, exemplars, falling_sizes
-from ._core.dedup import (
-    MERGE_ROWS,
-    Sample,
-    count_distinct,
-    count_distinct_blocks,
-    linked_sample,
-    make_sample,
-)
-from ._core.descent import CONVERGED, MAX_ITER
+from ._core.decisions import Decided, label_block, margin_block, trained
+from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
+from ._core.descent import MAX_ITER
 from ._core.features import (
-    FLOAT32_ROWS,
     KERNELS,
-    FeatureMap,
     check_magnitude,
     check_precomputed,
     feature_rank,
@@ -59,26 +52,12 @@ from ._core.features import (
     kernel_params,
 )
 from ._core.links import HEAVIEST, LIGHTEST, Links
-from ._core.rows import BLOCK, Rows, run, scores
-from ._core.threads import one_thread
-from ._data.dask import DaskBlocks, as_dask_array, is_dask, lazily, like_dask
-from ._data.source import RowBlocks, SchedulerLost, available_memory
-from ._data.torch import (
-    device_rows,
-    is_tensor,
-    like,
-    place_of,
-    to_host,
-)
-from ._data.torch_passes import device_labels, device_margins
-from ._elsewhere import (
-    lazy_rows,
-    nameless,
-    of_tensor,
-    predicted_blocks,
-    publish_apart,
-    validated_blocks,
-)
+from ._core.model import Model
+from ._data import row_source
+from ._data.blocks import available_memory
+from ._data.source import MemoryRows, RowSource, SchedulerLost, repeated
+from ._data.torch import to_host
+from ._threads import one_thread
 
 # Strengths of regularisers: beyond this range solutions are zero, or rounding decides.
 STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
@@ -104,46 +83,15 @@ SHARED_CONSTRAINTS: dict[str, list] = {
 FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
 
 
-@dataclass(frozen=True)
-class Model:
-    """What a method returns: linear splits in feature space and how clusters follow from them.
-
-    Attributes
-    ----------
-    coef, intercept : ndarray of shape (m, r) and (m,)
-        One row per split.
-    paths : ndarray of shape (k, m)
-        Signs of the splits that lead to each cluster, 0 where a split does not matter. The score of
-        a cluster is its smallest signed split score, so the cluster with the largest score is the
-        one a walk down the tree ends in.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    paths: np.ndarray
-    objective: float = 0.0
-    history: list[float] = field(default_factory=list)
-    n_iter: int = 0
-    stop_reason: str = CONVERGED
-    extras: dict[str, Any] = field(default_factory=dict)
+def host_labels(labels) -> np.ndarray:
+    """Return published labels as an array of the host."""
+    return np.asarray(to_host(labels))
 
 
-@contextmanager
-def earlier_fit_kept(estimator):
-    """Put the fitted attributes back if the fit does not come to its end."""
-    before = estimator.__dict__.copy()
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, SchedulerLost) and error.found is not None:
-            raise  # the model so far is there to go on from
-        callbacks = {k: v for k, v in estimator.__dict__.items() if k.startswith("_callback")}
-        to_teardown = estimator.__dict__.get("_skl_callbacks_to_teardown")
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before | callbacks)
-        if to_teardown is not None:
-            estimator._skl_callbacks_to_teardown = to_teardown
-        raise
+def loss_block(block, parts, coef, levels, paths, *, losses):
+    """Block function: the loss of every row for the cluster it is predicted in."""
+    margins = to_host(margin_block(block, parts, coef, levels, paths)[1])
+    return (), block.send(losses(margins)[:, None], block.xp.float64)
 
 
 def forget_fit(estimator) -> None:
@@ -162,14 +110,22 @@ class BaseMarginClustering(
 ):
     """Base of all margin clustering estimators; not for direct use.
 
-    A method gives ``_fit_rows(rows, sample, fmap, rng, watch, warm) -> Model``, the clustering of
-    mapped rows, and ``_decision_losses(decision)``, the loss of rows with given scores.
+    A method gives ``_fit_model(data: FitInput) -> Model``, and ``_decision_losses(decision)``, the
+    loss of rows with given scores.
     """
 
     labels_: Any
-    _takes_blocks = True  # whether rows may come in blocks, from a file or a dask array
-    _fit_rows: Callable[..., Model]
-    _decision_losses: Callable[[np.ndarray], np.ndarray]
+    warm_start = False
+    init: Any = "auto"
+    _takes_blocks = True  # whether rows may be in a file, on a cluster or on a device
+
+    def _fit_model(self, data: FitInput) -> Model:
+        """Cluster the rows; set nothing on the estimator."""
+        raise NotImplementedError
+
+    def _decision_losses(self, decision: np.ndarray) -> np.ndarray:
+        """Return the loss of rows with these scores."""
+        raise NotImplementedError
 
     @with_callbacks
     def fit(self, X, y=None, *, sample_weight=None, partial_labels=None):
@@ -178,9 +134,11 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster, or the kernel between them for ``kernel="precomputed"``. A torch tensor
-            or cupy array is worked on where it is, and ``labels_`` are there, too.
+            Rows to cluster, or the kernel between them for ``kernel="precomputed"``. Also rows of a
+            file (:func:`open_rows`), a dask array or dataframe, a torch tensor or a cupy array;
+            ``labels_`` are then of the same kind.
         y : ignored
+            Not used.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
             lie between 1e-9 and 1e9.
@@ -191,58 +149,75 @@ class BaseMarginClustering(
         Returns
         -------
         self : estimator
+            The fitted estimator.
 
         Notes
         -----
         Up to 10,000 rows, equal rows are merged and sorted, and the order of the rows does not
         matter. More rows are used in the order given, and another order may give other clusters.
         """
-        with earlier_fit_kept(self), one_thread():
-            self._validate_params()
-            self._fit(X, sample_weight, partial_labels)
-        return self
+        self._validate_params()
+        return self._fit(X, sample_weight, partial_labels)
 
-    def _fit(
-        self, X, sample_weight, partial_labels, watch: FitWatch | None = None, constraints=None
-    ) -> None:
-        """Fit within a watch: that of a fit around this one, or a new one."""
-        given, warm = X, self._warm_labels(X)
-        forget_fit(self)
-        X = self._validated(X, reset=True)
-        weights = self._checked_weights(sample_weight, X)
-        known = self._checked_partial_labels(partial_labels, X.shape[0])
-        links = self._checked_links(constraints, X.shape[0], known)
-        self._check_counts(X, weights)
-        if self.verbose and not getattr(self, "_skl_callbacks", None):
+    def _fit(self, X, sample_weight=None, partial_labels=None, constraints=None, watch=None):
+        """Fit with parameters that have been validated."""
+        checked = copy(self)  # what validation finds is published with the model
+        source = checked._source(X, reset=True)
+        weights = self._checked_weights(sample_weight, source)
+        known = self._checked_partial_labels(partial_labels, source.shape[0])
+        links = self._checked_links(constraints, source.shape[0], known)
+        rows = self._in_memory(source)
+        self._check_counts(rows, weights)
+        bars = self.verbose and not getattr(self, "_skl_callbacks", None)
+        if bars:
             self.set_callbacks(*progress_callbacks())
-            try:
-                self._fit_validated(X, weights, known, links, warm, watch, place_of(given))
-            finally:
-                self.set_callbacks()
-        else:
-            self._fit_validated(X, weights, known, links, warm, watch, place_of(given))
-        if is_tensor(given) and not is_tensor(self.labels_):
-            self.labels_ = like(self.labels_, given)
-        if is_dask(given) and not is_dask(self.labels_):
-            self.labels_ = like_dask(self.labels_, given)
-
-    def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
-        rng = self._generator()
-        n_jobs = effective_n_jobs(self.n_jobs)
-        merge = not self._pairwise and warm is None and self._mergeable()
-        sample = replace(make_sample(X, weights, known, merge), place=place)
-        if links is not None:
-            sample = linked_sample(sample, links, weights, known)
-        fmap, rows = self._fit_features(sample, rng, n_jobs)
         own = FitWatch(self) if watch is None else watch
         try:
-            model = self._fit_rows(rows, sample, fmap, rng, own, warm)
+            # Two BLAS threads give other last digits than one; blocks are ours to spread.
+            with one_thread():
+                given = weights, known, links, constraints
+                data = self._fit_input(X, rows, *given, checked, own)
+                model = self._fit_model(data)
+                self._publish(model, data, source, rows, weights, known, checked)
         except SchedulerLost as lost:
-            self._publish_checkpoint(lost, fmap)
+            self._keep_checkpoint(lost, checked)
             raise
-        self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
+        finally:
+            if bars:
+                self.set_callbacks()
         if watch is None:
             own.close()
+        return self
+
+    def _fit_input(self, X, rows, weights, known, links, constraints, checked, watch) -> FitInput:
+        warm = self._warm_labels(X)
+        merge = not self._pairwise and warm is None and self._mergeable()
+        data = make_input(rows, weights, known, merge)
+        if links is not None:
+            data = with_links(data, links, weights, known)
+        return replace(
+            data,
+            initial=self._initial_labels(data, warm),
+            rng=self._generator(),
+            n_jobs=effective_n_jobs(self.n_jobs),
+            watch=watch,
+            names=getattr(checked, "feature_names_in_", None),
+            constraints=constraints,
+        )
+
+    def _features(self, data: FitInput, **options):
+        """Return the feature map of the kernel parameters, and the mapped rows."""
+        given = self.kernel, self.gamma, self.degree, self.coef0
+        return fit_features(
+            data.X,
+            data.weights,
+            kernel=self.kernel,
+            params=kernel_params(data.X, *given, data.rng),
+            n_components=self.n_components,
+            rng=data.rng,
+            n_jobs=data.n_jobs,
+            **options,
+        )
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -250,20 +225,20 @@ class BaseMarginClustering(
     @property
     def _pairwise(self) -> bool:
         """Whether X is a kernel matrix."""
-        return self.kernel == "precomputed"
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _mergeable(self) -> bool:
-        """Whether equal rows may be merged (not where the user gave something row by row)."""
-        return True
+        """Whether equal rows may be merged: not if the user gave something row by row."""
+        return isinstance(self.init, str)
 
-    def _given_labels(self, sample: Sample, warm) -> np.ndarray | None:
-        """Labels to start from, one per row of the sample: ``init`` or those of a warm start."""
+    def _initial_labels(self, data: FitInput, warm) -> np.ndarray | None:
+        """Return labels to start from, one per row: ``init`` or those of a warm start."""
         if isinstance(self.init, str):
-            return None if warm is None else warm[sample.source]
+            return None if warm is None else warm[data.source]
         labels = np.asarray(to_host(self.init))
-        if labels.shape != (sample.n_given,):
+        if labels.shape != (data.n_given,):
             raise ValueError(
-                f"init must have one label for each of the {sample.n_given} rows of X, got an "
+                f"init must have one label for each of the {data.n_given} rows of X, got an "
                 f"array of shape {labels.shape}."
             )
         if labels.dtype == object or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
@@ -273,52 +248,90 @@ class BaseMarginClustering(
             raise ValueError(
                 f"init has {len(names)} different labels, more than n_clusters={self.n_clusters}."
             )
-        return places[sample.source]
+        return places[data.source]
 
-    def _fit_features(self, sample: Sample, rng, n_jobs) -> tuple[FeatureMap, Rows]:
-        params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
-        return fit_features(
-            sample.X,
-            sample.weights,
-            kernel=self.kernel,
-            params=params,
-            n_components=self.n_components,
-            rng=rng,
-            n_jobs=n_jobs,
-        )
+    def _warm_labels(self, X) -> np.ndarray | None:
+        """Return the labels that the previous fit's model gives, for ``warm_start``."""
+        if not self.warm_start or not hasattr(self, "_paths"):
+            return None
+        if self._paths.shape[0] != self.n_clusters:
+            return None
+        try:
+            return np.asarray(to_host(self.predict(X)))
+        except ValueError:  # rows of another kind: nothing to start from
+            return None
 
     # -- checks ---------------------------------------------------------------------------------
 
-    def _validated(self, X, reset: bool):
-        if is_tensor(X):
-            X = device_rows(X)
-        if is_dask(X):
-            names = tuple(getattr(X, "columns", ()))
-            plain = len(names) == 0 or not all(isinstance(name, str) for name in names)
-            X = DaskBlocks(as_dask_array(X, lengths=True), column_names=None if plain else names)
-        if isinstance(X, RowBlocks):
-            return validated_blocks(self, X, reset)
-        with np.errstate(invalid="ignore"):  # the sum by which inf and NaN are found
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                accept_large_sparse=True,
-            )
-        if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
-            X = X.copy()
-            X.sum_duplicates()
-        check_magnitude(X)
-        if reset and self._pairwise:
-            check_precomputed(X)
-        return X
+    def _source(self, X, reset: bool) -> Any:
+        """Return the rows that a user passed as a RowSource; the only place that looks."""
+        source = row_source(X, lazy=not reset)
+        if source is None or source.in_memory:
+            with np.errstate(invalid="ignore"):  # the sum by which inf and NaN are found
+                X = validate_data(
+                    self,
+                    X if source is None else source.take(slice(None)),
+                    reset=reset,
+                    accept_sparse="csr",
+                    dtype=[np.float64, np.float32],
+                    accept_large_sparse=True,
+                )
+            if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
+                X = X.copy()
+                X.sum_duplicates()
+            check_magnitude(X)
+            if reset and self._pairwise:
+                check_precomputed(X)
+            return MemoryRows(X) if source is None else source.replaced(X)
+        self._check_source(source, reset)
+        return source
 
-    def _checked_weights(self, sample_weight, X) -> np.ndarray | None:
+    def _check_source(self, source, reset: bool) -> None:
+        """Check rows that are not an array: kind, shape, column names, values."""
+        if reset and (self._pairwise or not self._takes_blocks):
+            what = "kernel='precomputed'" if self._takes_blocks else type(self).__name__
+            raise ValueError(
+                f"{what} needs all rows in memory as an array, got {type(source).__name__}. Pass "
+                "an array, or fit a sample of the rows and predict the rest."
+            )
+        if source.shape[0] == 0 or source.shape[1] == 0:
+            raise ValueError(
+                f"Found array with {source.shape[0]} sample(s) and {source.shape[1]} feature(s) "
+                f"(shape={source.shape}) while a minimum of 1 is required."
+            )
+        names, here = getattr(self, "feature_names_in_", None), source.column_names
+        if reset:
+            self.n_features_in_ = source.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if here is not None:
+                self.feature_names_in_ = np.asarray(here, object)
+        elif source.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {source.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        elif names is not None and here is not None and list(names) != list(here):
+            raise ValueError(
+                "The feature names should match those that were passed during fit, in the same "
+                f"order. Expected {', '.join(map(str, names[:8]))}; got {', '.join(here[:8])}."
+            )
+        if isinstance(source, RowSource):
+            source.check()
+
+    @staticmethod
+    def _in_memory(source: RowSource) -> RowSource:
+        """Return few rows as rows in memory, so that equal ones can be merged."""
+        if type(source) is MemoryRows or (source.shape[0] > MERGE_ROWS and not source.in_memory):
+            return source
+        X = source.take(slice(None))
+        check_magnitude(X)
+        return MemoryRows(X)
+
+    def _checked_weights(self, sample_weight, source) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        weights = _check_sample_weight(np.asarray(to_host(sample_weight)), X, dtype=np.float64)
+        probe = repeated(0.0, source.shape[0])
+        weights = _check_sample_weight(np.asarray(to_host(sample_weight)), probe, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError(
                 f"sample_weight must not be negative; row {int(np.argmin(weights))} has "
@@ -352,36 +365,26 @@ class BaseMarginClustering(
         return known if (known >= 0).any() else None
 
     def _checked_links(self, constraints, n: int, known) -> Links | None:
-        """Links between rows, for the methods that take them."""
+        """Return constraints between rows, for the methods that take them."""
         return None
 
-    def _check_counts(self, X, weights) -> None:
+    def _check_counts(self, X: RowSource, weights) -> None:
         n = X.shape[0] if weights is None else int(np.count_nonzero(weights))
         k = self.n_clusters
         if n < k:
             raise ValueError(
                 f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
             )
-        if isinstance(X, RowBlocks):
-            if not X.is_remote:
-                self._check_memory(X.shape, in_blocks=True)
-                self._check_distinct(count_distinct_blocks(X, k) if k > 1 else k)
-            return
-        rows = X if weights is None else X[np.flatnonzero(weights)]
-        distinct = count_distinct(rows, k) if k > 1 else k
-        self._check_distinct(distinct)
-        self._check_memory(X.shape)
-
-    def _check_distinct(self, distinct: int) -> None:
-        k = self.n_clusters
-        if distinct < k:
-            raise ValueError(
-                f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
-                f"n_clusters={k}."
-            )
-
-    def _check_memory(self, shape: tuple[int, int], in_blocks: bool = False) -> None:
-        needed, available = self.estimate_memory(*shape, in_blocks=in_blocks), available_memory()
+        if k > 1 and X.local:
+            rows = None if weights is None else np.flatnonzero(weights)
+            distinct = count_distinct(X, k, rows)
+            if distinct < k:
+                raise ValueError(
+                    f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
+                    f"n_clusters={k}."
+                )
+        needed = self.estimate_memory(*X.shape, in_blocks=not X.in_memory)
+        available = available_memory() if X.local else np.inf
         if needed > available:
             raise MemoryError(
                 f"This fit needs about {needed / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are "
@@ -390,7 +393,7 @@ class BaseMarginClustering(
             )
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Peak memory in bytes that a fit needs beyond X itself.
+        """Return the peak memory in bytes that a fit needs beyond X itself.
 
         Parameters
         ----------
@@ -398,6 +401,11 @@ class BaseMarginClustering(
             Shape of X.
         in_blocks : bool, default=False
             Whether X is read block by block: then mapped rows are not kept.
+
+        Returns
+        -------
+        int
+            Bytes.
 
         Examples
         --------
@@ -415,193 +423,174 @@ class BaseMarginClustering(
 
     # -- results --------------------------------------------------------------------------------
 
-    def _publish(self, model, fmap, rows, X, weights, known, n_jobs, sample) -> None:
-        """Set the fitted attributes of a model on one feature map."""
-        self._publish_model(model, fmap)
-        if isinstance(X, RowBlocks) and X.is_remote:
-            self._publish_apart(model, X, weights, known, sample, n_jobs)
-            return
-        labels, lead = self._training_decisions(X, rows, sample, n_jobs)
-        self._publish_labels(model, labels, lead, X, weights, known, n_jobs)
+    def _publish(self, model: Model, data, source, rows, weights, known, checked) -> None:
+        """Set the fitted attributes: the only place that does."""
+        scale = model.features.scale
+        found, model = self._decided(model.in_raw_rows(), rows, weights, known)
+        sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
+        attributes = {
+            **self._predict_attributes(model, scale, checked),
+            "labels_": found.labels if rows is source else source.like(found.labels),
+            "cluster_sizes_": sizes,
+            "exemplar_indices_": found.exemplars,
+            "objective_": float(model.objective),
+            "history_": list(model.history),
+            "n_iter_": model.n_iter,
+            "stop_reason_": model.stop_reason,
+            **model.extras,
+        }
+        attributes |= self._label_attributes(attributes["labels_"], found.lead, data, model)
+        self._warn_about(model, sizes)
+        forget_fit(self)
+        self.__dict__.update(attributes)
 
-    def _publish_model(self, model: Model, fmap) -> None:
-        """Set what the predict path needs."""
-        self.feature_scale_ = fmap.scale
-        if fmap.landmarks is None:
-            # coef_ and intercept_ of the linear kernel apply to raw rows.
-            coef = model.coef * fmap.scale
-            model = replace(model, coef=coef, intercept=model.intercept - coef @ fmap.offset)
-            fmap = replace(fmap, scale=1.0)
-        self.feature_map_ = fmap
-        self.coef_, self.intercept_, self._paths = model.coef, model.intercept, model.paths
+    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
+        """Return fitted attributes that follow from the final labels."""
+        return {}
 
-    def _publish_checkpoint(self, lost: SchedulerLost, fmap) -> None:
-        """Set what predict needs, from the best model before the cluster went away."""
+    def _decided(self, model: Model, rows, weights, known) -> tuple[Decided, Model]:
+        """Return labels by the predict path, and the model with clusters by falling size."""
+        given = repeated(-1, rows.shape[0]) if known is None else known
+        held = repeated(1.0, rows.shape[0]) if weights is None else weights
+        found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
+        if known is not None:
+            return replace(found, labels=rows.like(found.labels)), model
+        order = found.order()
+        model = model.renumbered(order)
+        if found.ties:  # of clusters with equal scores, predict takes the first by its new number
+            found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
+            return replace(found, labels=rows.like(found.labels)), model
+        labels = rows.like(found.labels, np.argsort(order).astype(np.int32))
+        sizes, exemplars = found.sizes[order], found.exemplars[order]
+        return replace(found, labels=labels, sizes=sizes, exemplars=exemplars), model
+
+    def _predict_attributes(self, model: Model, scale: float, checked) -> dict[str, Any]:
+        """Return what the predict path needs, by name."""
+        names = {"n_features_in_": checked.n_features_in_}
+        if hasattr(checked, "feature_names_in_"):
+            names["feature_names_in_"] = checked.feature_names_in_
+        return {
+            **names,
+            "feature_map_": model.features,
+            "feature_scale_": scale,
+            "coef_": model.coef,
+            "intercept_": model.intercept,
+            "_paths": model.paths,
+            "_n_features_out": len(model.paths),
+        }
+
+    def _keep_checkpoint(self, lost: SchedulerLost, checked) -> None:
+        """Keep the best model before the cluster went away, for a warm start."""
         if lost.found is None:
             return
-        coef, intercept = lost.found
-        model = Model(coef, intercept, np.eye(len(coef)))
-        self._publish_model(model, fmap)
+        model = Model(*lost.found, np.eye(len(lost.found[1])))
+        scale = model.features.scale
+        self.__dict__.update(self._predict_attributes(model.in_raw_rows(), scale, checked))
         lost.args = (
             f"{lost.args[0]} With warm_start=True the next fit goes on from the model found so "
             "far, which is kept in this estimator.",
         )
 
-    def _publish_apart(self, model, X, weights, known, sample, n_jobs) -> None:
-        """Set the fitted attributes where the rows are elsewhere."""
-        publish_apart(self, model, X, weights, known, sample, n_jobs)
-
-    def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
-        """What the predict path gives for the rows of the fit: labels, and their leads.
-
-        Mapped training rows are those that mapping X again would give.
-        """
-        mapped = self.feature_map_.landmarks is not None and rows.shape[0] == X.shape[0]
-        reusable = sample.is_whole and mapped
-        rows = rows if reusable else self.feature_map_.rows(X, n_jobs)
-        single = rows.shape[0] > FLOAT32_ROWS
-        made = (np.dtype(np.int32), np.dtype(np.float32 if single else np.float64))
-        shared = self.coef_, self._levels(), self._paths
-        (labels, lead), blocks = run(rows, decide_block, shared, (), made)
-        for _ in blocks:
-            pass
-        return labels, lead
-
-    def _publish_labels(self, model, labels, lead, X, weights, known, n_jobs) -> None:
-        """Set what follows from the decisions of the predict path; clusters by falling size."""
-        self._paths = model.paths
-        order = np.arange(len(model.paths))
-        if known is None:
-            order = falling_sizes(labels, weights, len(order))
-        self._renumber(order)
-        renamed = np.argsort(order).astype(np.int32)
-        self.labels_ = labels if known is None else labels.copy()
-        for start in range(0, len(labels), BLOCK):  # all at once would copy the labels twice
-            self.labels_[start : start + BLOCK] = renamed[labels[start : start + BLOCK]]
-        # Of clusters with equal scores, predict takes the first by its new number.
-        tied = np.flatnonzero(lead == 0.0)
-        if tied.size and self.n_clusters > 1:
-            margins = cluster_scores(self._split_scores(X[tied], n_jobs), self._paths)
-            self.labels_[tied] = margins.argmax(axis=1)
-        if known is not None:
-            self.labels_[known >= 0] = known[known >= 0]
-            lead = np.where((known >= 0) & (known != labels), -lead, lead)
-        self.cluster_sizes_ = counted(self.labels_, weights, self.n_clusters)
-        self._warn_about_empty_clusters()
-        self.exemplar_indices_ = exemplars(lead, self.labels_, self.n_clusters)
-        self._publish_run(model)
-
-    def _warn_about_empty_clusters(self) -> None:
-        if (self.cluster_sizes_ == 0).any():
+    def _warn_about(self, model: Model, sizes: np.ndarray) -> None:
+        if (sizes == 0).any():
             warnings.warn(
-                f"{int((self.cluster_sizes_ == 0).sum())} of {self.n_clusters} clusters have no "
-                "rows; raise balance to ask for a least size.",
+                f"{int((sizes == 0).sum())} of {len(sizes)} clusters have no rows; raise balance "
+                "to ask for a least size.",
                 UserWarning,
                 stacklevel=5,
             )
-
-    def _publish_run(self, model: Model) -> None:
-        """Set what is known of the way to the model."""
-        self._n_features_out = self.n_clusters
-        self.objective_ = float(model.objective)
-        self.history_ = list(model.history)
-        self.n_iter_ = model.n_iter
-        self.stop_reason_ = model.stop_reason
-        for name, value in model.extras.items():
-            setattr(self, name, value)
         if model.stop_reason == MAX_ITER:
             warnings.warn(
                 f"{type(self).__name__} stopped after max_iter iterations before the labels "
                 "settled; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
-    def _renumber(self, order: np.ndarray) -> None:
-        """Put the clusters in this order; two clusters of one split so that positive means 1."""
-        k, n_splits = self._paths.shape
-        if k == n_splits:
-            # One score per cluster: its coefficients move along with its number.
-            self.coef_, self.intercept_ = self.coef_[order], self.intercept_[order]
-            return
-        self._paths = self._paths[order]
-        if hasattr(self, "coef_") and k == 2 and self._paths[0, 0] > 0:
-            self._paths = -self._paths
-            self.coef_, self.intercept_ = -self.coef_, -self.intercept_
+    # -- prediction -----------------------------------------------------------------------------
 
-    def _split_scores(self, X, n_jobs: int) -> np.ndarray:
-        """Score of every row at every split, (n_samples, n_splits)."""
-        fmap = self.feature_map_
-        if self.coef_.shape[0] == 0:
-            return np.zeros((X.shape[0], 0))
-        return scores(fmap.rows(X, n_jobs), self.coef_) + self._levels()
-
-    def _levels(self) -> np.ndarray:
-        """What is added to the scores of centred rows.
-
-        (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
-        """
-        fmap = self.feature_map_
-        return self.intercept_ + (self.coef_ @ fmap.offset if fmap.landmarks is None else 0.0)
+    def _mapped(self, X, function, width: int | None = None) -> Any:
+        """Return what a block function gives for every row of X, in its container."""
+        check_is_fitted(self)
+        source = self._source(X, reset=False)
+        view = self.feature_map_.rows(source).block
+        model = Model(self.feature_map_, self.coef_, self.intercept_, self._paths)
+        shared = model.coef, model.levels(), model.paths
+        with one_thread():
+            return source.map(function, view, shared, width, effective_n_jobs(self.n_jobs))
 
     def decision_function(self, X) -> np.ndarray:
-        """Score of every row for every cluster, (n_samples, n_clusters).
+        """Return the score of every row for every cluster.
 
-        A row belongs to the cluster of its largest score; scores near +-1 are on the margin.
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any kind that ``fit`` takes.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+            A row belongs to the cluster of its largest score; scores near +-1 are on the margin. A
+            dask array or tensor for such rows.
         """
-        check_is_fitted(self)
-        if is_dask(X):
-            rows = lazy_rows(self, X)
-            return lazily(nameless(self).decision_function, rows, self.n_clusters)
-        if is_tensor(X):
-            return of_tensor(self, X, self.decision_function, device_margins)
-        X = self._validated(X, reset=False)
-        with one_thread():
-            split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
-        return cluster_scores(split_scores, self._paths)
+        return self._mapped(X, margin_block, len(getattr(self, "_paths", ())))
 
     def predict(self, X) -> np.ndarray:
-        """Cluster of every row: an array, or a dask array for a dask array."""
-        check_is_fitted(self)
-        if is_dask(X):
-            return lazily(nameless(self).predict, lazy_rows(self, X))
-        if is_tensor(X):
-            return of_tensor(self, X, self.predict, device_labels)
-        if isinstance(X, RowBlocks) and X.shape[0] > MERGE_ROWS:
-            return predicted_blocks(self, self._validated(X, reset=False))
-        return self.decision_function(X).argmax(axis=1).astype(np.int32)
+        """Return the cluster of every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any kind that ``fit`` takes.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Cluster numbers. A dask array or tensor for such rows.
+        """
+        return self._mapped(X, label_block)
 
     def transform(self, X) -> np.ndarray:
-        """Scores of :meth:`decision_function` as new features."""
+        """Return the scores of :meth:`decision_function` as new features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+            Scores.
+        """
         return self.decision_function(X)
 
     def score(self, X, y=None) -> float:
-        """Minus the mean loss of the rows, each counted for the cluster it is predicted in."""
-        decision = to_host(self.decision_function(X))
-        if is_dask(decision):
-            return -float(lazily(self._decision_losses, decision, dtype=np.float64).mean())
-        with np.errstate(over="ignore"):  # rows very far from those of the fit: minus infinity
-            return -float(self._decision_losses(decision).mean())
+        """Return minus the mean loss of the rows.
 
-    def _warm_labels(self, X) -> np.ndarray | None:
-        """Labels of the previous fit's model on the new rows, for ``warm_start``."""
-        if not self.warm_start or not hasattr(self, "_paths"):
-            return None
-        if self._paths.shape[0] != self.n_clusters:
-            return None
-        try:
-            return np.asarray(to_host(self.predict(X)))
-        except ValueError:  # rows of another kind: nothing to start from
-            return None
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; each is counted for the cluster it is predicted in.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        float
+            Minus the mean loss.
+        """
+        losses = partial(loss_block, losses=self._decision_losses)
+        with np.errstate(over="ignore"):  # rows very far from those of the fit: minus infinity
+            return -float(self._mapped(X, losses, 1).mean())
 
     def __getstate__(self):
-        """Labels that are on a cluster stay there: predict gives them again."""
+        """Return the state without labels that are on a cluster: predict gives them again."""
         state = super().__getstate__()
-        if is_tensor(state.get("labels_")):
-            state = state | {"labels_": to_host(self.labels_)}
-        if is_dask(state.get("labels_")):
-            state = {name: value for name, value in state.items() if name != "labels_"}
-        return state
+        labels = to_host(state.get("labels_"))
+        if labels is not None and not isinstance(labels, np.ndarray):
+            return {name: value for name, value in state.items() if name != "labels_"}
+        return state | {"labels_": labels} if "labels_" in state else state
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -14,16 +14,17 @@ binary clustering performed recursively      ``_core.tree.grow_tree``
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
-from ._callbacks import FitWatch, StrOptions
-from ._core.decisions import cluster_scores, decisions
-from ._core.dedup import Sample, make_sample
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
+from ._callbacks import StrOptions
+from ._core.dedup import FitInput
+from ._core.model import Model
+from ._core.rows import Rows
 from ._core.size_floor import size_floor
 from ._core.tree import (
     cluster_order,
@@ -33,7 +34,9 @@ from ._core.tree import (
     two_groups,
     worst_reason,
 )
-from .alternating._estimator import AlternatingMarginClustering
+from .alternating import AlternatingMarginClustering
+
+FLOAT64 = np.dtype(np.float64)
 
 
 class BisectingMarginClustering(BaseMarginClustering):
@@ -103,8 +106,9 @@ class BisectingMarginClustering(BaseMarginClustering):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    # A split starts afresh: there is nothing to warm-start.
-    warm_start = False
+    # Rows are merged by the splits, if at all.
+    def _mergeable(self) -> bool:
+        return False
 
     @property
     def _pairwise(self) -> bool:
@@ -121,43 +125,43 @@ class BisectingMarginClustering(BaseMarginClustering):
     def _decision_losses(self, decision):
         return self._two_way()._decision_losses(decision)
 
-    def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
-        outer, watch = watch, FitWatch(self) if watch is None else watch
-        sample = make_sample(X, weights, known, merge=False)
-        tree = self._grow(X, sample, self._generator(), watch)
-        order = cluster_order(tree.leaves, sample, self.n_clusters)
-        self.splits_ = [None if split is None else split[0] for split in tree.splits]
-        self._split_rows = [None if split is None else split[1] for split in tree.splits]
-        fitted = [model for model in self.splits_ if model is not None]
+    def _fit_model(self, data: FitInput) -> Model:
+        tree = self._grow(data.X.take(slice(None)), data)
+        order = cluster_order(tree.leaves, data, self.n_clusters)
+        splits = SplitModels(
+            tuple(None if split is None else split[0] for split in tree.splits),
+            tuple(None if split is None else split[1] for split in tree.splits),
+            self._pairwise,
+        )
+        fitted = [model for model in splits.models if model is not None]
         objectives = [model.objective_ for model in fitted]
-        model = Model(
-            coef=np.zeros((0, 0)),
-            intercept=np.zeros(0),
+        reason = getattr(data.watch, "reason", None)
+        return Model(
+            features=splits,
+            coef=np.eye(len(tree.splits)),
+            intercept=np.zeros(len(tree.splits)),
             paths=tree.paths[order].astype(np.float64),
             objective=float(np.mean(objectives)) if objectives else 0.0,
             history=objectives,
             n_iter=len(objectives),
-            stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
+            stop_reason=reason or worst_reason([m.stop_reason_ for m in fitted]),
+            extras={"splits_": list(splits.models)},
         )
-        n_jobs = effective_n_jobs(self.n_jobs)
-        found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
-        self._publish_labels(model, *found, X, weights, known, n_jobs)
-        self._warn_about_sizes(sample)
-        if outer is None:
-            watch.close()
 
-    def _warn_about_sizes(self, sample: Sample) -> None:
+    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict:
+        sizes = np.bincount(host_labels(labels)[data.source], data.weights, self.n_clusters)
         balance = self._two_way().balance
-        floor = size_floor(balance, sample.weights.sum(), self.n_clusters, sample.whole)
-        if self.cluster_sizes_.min() < floor * (1 - 1e-9):
+        floor = size_floor(balance, data.weights.sum(), self.n_clusters, data.whole)
+        if sizes.min() < floor * (1 - 1e-9):
             warnings.warn(
                 f"balance={balance} could not be met by these splits: the smallest cluster has "
-                f"{self.cluster_sizes_.min():g} rows instead of {floor:g}.",
+                f"{sizes.min():g} rows instead of {floor:g}.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
+        return {}
 
-    def _grow(self, X, sample: Sample, rng, watch):
+    def _grow(self, X, sample: FitInput):
         k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
         balance = self._two_way().balance
         floor = size_floor(balance, total, k, sample.whole)
@@ -167,7 +171,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             # What the smaller side needs, as a balance between the two.
             side = max(even_share(share, k), 1.0 / k)
             two_way = min(1.0, 2.0 * balance * side / share)
-            model = self._fit_split(X, sample, indices, two_way, rng, watch)
+            model = self._fit_split(X, sample, indices, two_way)
             return np.where(model.labels_ > 0, 1, -1), (model, sample.source[indices])
 
         def capacity(indices):
@@ -175,7 +179,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             classes = len(np.unique(known[known >= 0]))
             if len(indices) < 2:
                 return max(len(indices), classes)
-            if _spread(X, sample.source[indices], self._pairwise) <= 0:
+            if _spread(self._part(X, sample, indices), self._pairwise) <= 0:
                 return max(1, classes)
             return max(classes, clusters_that_fit(weights[indices].sum(), floor, len(indices)))
 
@@ -185,56 +189,82 @@ class BisectingMarginClustering(BaseMarginClustering):
                 return np.inf
             if self.split_by == "size":
                 return weights[indices].sum()
-            return _spread(X, sample.source[indices], self._pairwise)
+            return _spread(self._part(X, sample, indices), self._pairwise)
 
         return grow_tree(len(weights), k, split, priority, capacity)
 
-    def _fit_split(self, X, sample: Sample, indices, balance, rng, watch) -> BaseMarginClustering:
-        rows, known = sample.source[indices], sample.known[indices]
-        seed = int(rng.integers(2**31 - 1))
+    def _part(self, X, sample: FitInput, indices):
+        """Return some rows; of a kernel matrix, their columns too."""
+        if not self._pairwise:
+            return X[indices]
+        return X[np.ix_(indices, sample.source[indices])]
+
+    def _fit_split(self, X, sample: FitInput, indices, balance) -> BaseMarginClustering:
+        known = sample.known[indices]
+        seed = int(sample.rng.integers(2**31 - 1))
         model = clone(self._two_way()).set_params(
             n_clusters=2, balance=balance, random_state=seed, n_jobs=self.n_jobs
         )
         partial = None
         classes = np.unique(known[known >= 0])
         if len(classes) > 1:
-            means = np.stack([_mean(X[rows[known == c]]) for c in classes])
-            partial = np.full(len(rows), -1)
+            means = np.stack([_mean(X[indices[known == c]]) for c in classes])
+            partial = np.full(len(indices), -1)
             for label, side in zip(classes, two_groups(means, seed)):
                 partial[known == label] = int(side > 0)
-        part = _rows_of(X, rows, self._pairwise)
+        part = self._part(X, sample, indices)
         model._validate_params()
         with warnings.catch_warnings():
             # What a split misses is said once, of all clusters, in the words of the user.
             warnings.filterwarnings("ignore", "balance=")
-            model._fit(part, sample.weights[indices], partial, watch)
+            model._fit(part, sample.weights[indices], partial, watch=sample.watch)
         return model
 
-    def _split_scores(self, X, n_jobs: int) -> np.ndarray:
-        scores = np.full((X.shape[0], len(self.splits_)), -1.0)
-        for j, (model, own) in enumerate(zip(self.splits_, self._split_rows)):
-            if model is None:
-                continue
-            part = X[:, own] if self._pairwise else X
-            both = cluster_scores(model._split_scores(part, n_jobs), model._paths)
-            scores[:, j] = 0.5 * (both[:, 1] - both[:, 0])
+
+@dataclass(frozen=True)
+class SplitModels:
+    """Two-way models whose scores are the features that clusters are decided by.
+
+    It stands where a feature map does: column j holds half the lead of side 1 in split j, and -1
+    for a split that no row passes.
+    """
+
+    models: tuple
+    own_rows: tuple
+    pairwise: bool
+    landmarks: tuple = ()
+    scale: float = 1.0
+    dtype: np.dtype = FLOAT64
+
+    @property
+    def rank(self) -> int:
+        """Number of splits."""
+        return len(self.models)
+
+    def rows(self, X, n_jobs: int = 1) -> Rows:
+        """Return rows of the scores, made tile by tile as they are read."""
+        return Rows(X, n_jobs=n_jobs, features=self)
+
+    def values(self, X, xp=np) -> np.ndarray:
+        """Return the scores of a tile of raw rows."""
+        scores = np.full((X.shape[0], len(self.models)), -1.0)
+        for j, (model, own) in enumerate(zip(self.models, self.own_rows)):
+            if model is not None:
+                part = X[:, own] if self.pairwise else X
+                both = model.decision_function(part)
+                scores[:, j] = 0.5 * (both[:, 1] - both[:, 0])
         return scores
-
-
-def _rows_of(X, rows, pairwise: bool):
-    return X[np.ix_(rows, rows)] if pairwise else X[rows]
 
 
 def _mean(X) -> np.ndarray:
     return np.asarray(X.mean(axis=0)).ravel()
 
 
-def _spread(X, rows, pairwise: bool) -> float:
-    """Sum of squared distances to the mean, in the kernel's space for a kernel matrix."""
-    part = _rows_of(X, rows, pairwise)
+def _spread(part, pairwise: bool) -> float:
+    """Return the sum of squared distances to the mean, in feature space for a kernel matrix."""
     if pairwise:
-        return float(np.trace(part) - part.mean() * len(rows))
+        return float(np.trace(part) - part.mean() * len(part))
     mean = _mean(part)
     if sparse.issparse(part):
-        return float(part.multiply(part).sum() - len(rows) * mean @ mean)
+        return float(part.multiply(part).sum() - part.shape[0] * mean @ mean)
     return float(((part - mean) ** 2).sum())

@@ -238,8 +238,9 @@ def _about_magnitude(X: Any) -> Iterator[Finding]:
 
 def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
     from ._core.dedup import count_distinct
+    from ._data.source import MemoryRows
 
-    distinct = count_distinct(X, at_least=X.shape[0])
+    distinct = count_distinct(MemoryRows(X), at_least=X.shape[0])
     if n_clusters is not None and distinct < n_clusters and not of_sample:
         yield Finding(
             "error",

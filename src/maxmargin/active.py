@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from ._core.decisions import lead_of
 from .constraints import PairwiseConstraints
-from .least_squares._label_search import lead_of
 
 __all__ = ["PairQueries", "implied_classes"]
 

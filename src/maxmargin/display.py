@@ -237,7 +237,7 @@ def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_n_clusters(choice: Any, ax: Any = None) -> Any:
+def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
     """Draw how stable each number of clusters is, the chosen one marked.
 
     The band is one standard deviation of the agreement between two parts of the data; the dashed
@@ -265,8 +265,6 @@ def plot_n_clusters(choice: Any, ax: Any = None) -> Any:
     >>> plot_n_clusters(choice).get_xlabel()
     'number of clusters'
     """
-    from .model_selection import NEARLY
-
     ax = _axes(ax)
     k, stability = choice.k_values, choice.stability
     low, high = stability - choice.spread, np.minimum(stability + choice.spread, 1.0)
@@ -276,7 +274,7 @@ def plot_n_clusters(choice: Any, ax: Any = None) -> Any:
     ax.plot(k, worst, ":", color=COLOURS[2], lw=1.4, label="cluster found again least")
     if np.isfinite(choice.without_clusters).any():
         ax.plot(k, choice.without_clusters, "_", color=INK, ms=14, mew=2, label="without clusters")
-    ax.axhline(NEARLY * stability.max(), color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0)
+    ax.axhline(nearly * stability.max(), color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0)
     at = int(np.flatnonzero(k == choice.n_clusters)[0])
     ring = {"ms": 14, "mfc": "none", "mec": COLOURS[4], "mew": 2, "ls": ""}
     doubt = " (uncertain)" if choice.uncertain else ""

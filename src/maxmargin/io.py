@@ -15,10 +15,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ._data.blocks import RowBlocks
 from ._data.csv_text import MISSING, number
 from ._data.formats import open_sheet
 from ._data.sheet import Wish
-from ._data.source import RowBlocks
 from ._files import DataError, atomic_write, check_suffix
 from ._findings import errors
 

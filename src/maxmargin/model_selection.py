@@ -1,88 +1,144 @@
-"""How many clusters: the largest number that different parts of the data agree on.
-
-For every number k of clusters, random parts of the rows (70 %) are clustered, and the answers are
-compared on the rows that two parts share. Stability(k) is the mean adjusted Rand index over the
-pairs. A coarse division into a few well separated groups is stable as well, so not the most stable
-k is taken but the largest that is nearly as stable, and of which every cluster is found again
-(Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis
-52, 2007: by its Jaccard index to its counterpart).
-
-Stability also has its blind spots, and the answer says where: the curve may be flat, fall only
-after the end of the range, or be no higher than that of a cloud without clusters.
-"""
+"""Choices without labels: the number of clusters, and the parameters of least squares."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import clone
-from sklearn.utils import check_array, check_random_state, get_tags
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
 
-from ._core.dedup import count_distinct
-from .least_squares._resampling import pair_agreement, subsamples
+from ._cluster_number import ClusterNumberChoice, stable_number
+from ._core.dedup import make_input
+from ._core.features import median_distance
+from .least_squares import LeastSquaresMarginClustering
+from .least_squares._fit import (
+    kernel_map,
+    label_problem,
+    random_starts,
+    search_settings,
+    subset_rows,
+)
+from .least_squares._label_search import search_labels
+from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
 
-LARGEST = 15
-NEARLY = 0.85  # of the greatest stability
-FOUND_AGAIN = 0.75  # Jaccard index from which on a cluster is stable (Hennig 2007)
-SOLID = 0.75  # stability below which an answer is not to be relied on
-DECIDED = 0.75  # share of redraws that must agree on the number
-CLOUDS = 4  # of each kind without clusters
-CLOUD_PARTS = 3
-REDRAWS = 1000
-FEW_ROWS, MANY_PARTS, FEW_PARTS = 500, 10, 6
+WIDTHS = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0)
+RIDGES = (0.25, 0.5, 1.0, 2.0)  # more leaves only the coarsest split, which is always stable
 
 
 @dataclass(frozen=True)
-class ClusterNumberChoice:
-    """The chosen number of clusters, the curve behind it, and how sure it is.
+class ParameterChoice:
+    """The chosen parameters and the table they were chosen from.
 
     Attributes
     ----------
-    n_clusters : int
-        The largest number that is nearly as stable as the most stable one.
-    uncertain : bool
-        Whether the data leave the number open; ``statement`` says why.
-    statement : str
-        The answer in a sentence or two.
-    k_values : ndarray of shape (n_k,)
-    stability, spread : ndarray of shape (n_k,)
-        Mean and standard deviation of the adjusted Rand index between two parts of the data.
-    worst_cluster : ndarray of shape (n_k,)
-        Mean Jaccard index of the cluster that is found again least.
-    support : ndarray of shape (n_k,)
-        Share of redraws of the parts (with replacement) in which the rule takes this k.
-    without_clusters : ndarray of shape (n_k,)
-        Greatest stability that a few clouds without clusters reached at the chosen k, and at the
-        most stable one if that was not enough; nan elsewhere, where the number is in doubt anyway,
-        and for a kernel, of which no such cloud can be made.
+    best : dict
+        ``gamma`` and ``ridge``, to be passed to :class:`LeastSquaresMarginClustering`.
+    table : list of dict
+        For every setting: gamma, ridge, stability (mean agreement of the restarts, as adjusted Rand
+        index), leave_one_out (accuracy of the best restart) and score, their product.
     """
 
-    n_clusters: int
-    uncertain: bool
-    statement: str
-    k_values: np.ndarray
-    stability: np.ndarray
-    spread: np.ndarray
-    worst_cluster: np.ndarray
-    support: np.ndarray
-    without_clusters: np.ndarray
+    best: dict[str, float]
+    table: list[dict[str, float]]
 
     def plot(self, ax=None):
-        """Draw stability against the number of clusters, the chosen one marked."""
-        from .display import plot_n_clusters
+        """Draw the score of every setting as a picture, the best one marked."""
+        from .display import plot_parameter_choice
 
-        return plot_n_clusters(self, ax)
+        return plot_parameter_choice(self, ax)
+
+
+def select_parameters(
+    X, n_clusters: int, grid: dict | None = None, *, n_restarts: int = 10, **params
+) -> ParameterChoice:
+    """Choose (gamma, ridge) by stability times leave-one-out accuracy, without labels.
+
+    A good setting gives the same clusters from every random start, and classifiers that predict a
+    row's cluster without having seen it. Kernels are shared by all ridges, and R by all restarts.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    n_clusters : int
+    grid : dict, optional
+        Lists under "gamma" and "ridge". By default widths sigma from 0.15 to 1 median distance, for
+        exp(-d^2 / (2 sigma^2)), and ridges from 1/4 to 2.
+    n_restarts : int, default=10
+    **params
+        Further parameters of :class:`LeastSquaresMarginClustering`, such as ``random_state``.
+
+    Returns
+    -------
+    ParameterChoice
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.05, random_state=0)
+    >>> choice = select_parameters(X, 2, random_state=0)
+    >>> model = LeastSquaresMarginClustering(2, **choice.best, random_state=0).fit(X)
+    >>> adjusted_rand_score(y, model.labels_)
+    1.0
+    """
+    model = LeastSquaresMarginClustering(n_clusters, n_init=n_restarts, n_kicks=0, **params)
+    model._validate_params()
+    source = model._source(X, reset=True)
+    model._check_counts(source, None)
+    settings = model._settings()
+    data = make_input(source, None, None, merge=not model._pairwise)
+    data = replace(data, rng=model._generator())
+    with threadpool_limits(1):
+        chosen = subset_rows(data, settings)
+        rows, weights = data.X.take(chosen), data.weights[chosen]
+        gammas, ridges = _grid(grid, rows, data.rng)
+        table = []
+        for gamma in gammas:
+            given = replace(settings, gamma=gamma)
+            fmap = kernel_map(rows, weights, data.rng, given, given.kernels[0])
+            dtype = factor_dtype(len(weights), min(ridges))
+            K, scale = kernel_matrix(fmap, rows, weights, dtype)
+            for ridge in ridges:
+                similarity = similarity_of(K.copy(), scale, weights, ridge, settings.center)
+                quality = _quality(similarity, data, chosen, given)
+                table.append({"gamma": gamma, "ridge": ridge, **quality})
+    best = max(table, key=lambda row: row["score"])
+    return ParameterChoice({"gamma": best["gamma"], "ridge": best["ridge"]}, table)
+
+
+def _grid(grid, rows, rng) -> tuple[list[float], list[float]]:
+    grid = grid or {}
+    unknown = set(grid) - {"gamma", "ridge"}
+    if unknown:
+        raise ValueError(f"grid takes the keys 'gamma' and 'ridge', got {sorted(unknown)}.")
+    gammas = grid.get("gamma")
+    if gammas is None:
+        distance = median_distance(rows, rng)
+        gammas = [0.5 / (width**2 * distance) for width in WIDTHS]
+    return [float(g) for g in gammas], [float(r) for r in grid.get("ridge", RIDGES)]
+
+
+def _quality(similarity, data, chosen, settings) -> dict[str, float]:
+    """Return the stability of the restarts and the leave-one-out accuracy of the best."""
+    problem = label_problem(similarity, data.known[chosen], data, settings)
+    search = search_settings(settings, data, 0.0)
+    starts = random_starts(problem, settings, data.rng)
+    found = [search_labels(problem, [start], search) for start in starts]
+    pairs = list(combinations(found, 2))
+    agreement = [adjusted_rand_score(a.labels, b.labels) for a, b in pairs]
+    best = max(found, key=lambda f: f.value)
+    caches = similarity.caches(best.labels, problem.k)
+    predicted = similarity.leave_one_out(caches, best.labels).argmax(axis=1)
+    accuracy = float(np.average(predicted == best.labels, weights=similarity.weights))
+    stability = float(np.mean(agreement)) if pairs else 1.0
+    return {"stability": stability, "leave_one_out": accuracy, "score": stability * accuracy}
 
 
 def choose_n_clusters(
     X,
-    estimator: Any = None,
+    estimator=None,
     *,
     k_range: Iterable[int] | None = None,
     n_subsamples: int | None = None,
@@ -121,241 +177,8 @@ def choose_n_clusters(
     >>> choice.n_clusters, choice.uncertain
     (4, False)
     """
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     if estimator is None:
         from ._auto import quick_clusterer
 
         estimator = quick_clusterer(X)
-    _last_step(estimator)
-    pairwise = get_tags(estimator).input_tags.pairwise
-    if n_subsamples is None:
-        n_subsamples = MANY_PARTS if X.shape[0] <= FEW_ROWS else FEW_PARTS
-    _check_count("n_subsamples", n_subsamples, 3)
-    _check_count("max_rows", max_rows, 10)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    rows = np.sort(rng.permutation(X.shape[0])[:max_rows])
-    X = _part(X, rows, pairwise)
-    parts = subsamples(X.shape[0], n_subsamples, rng)
-    ks = _numbers_to_try(k_range, min(_distinct(X, part, pairwise) for part in parts))
-    agreement = np.stack([_agreement(estimator, X, parts, k, pairwise, rng) for k in ks])
-    choice = _decide(ks, agreement, n_subsamples, rng)
-    if choice.uncertain or pairwise:
-        return choice
-    return _compared(choice, estimator, X, n_subsamples, rng)
-
-
-def _last_step(estimator: Any) -> Any:
-    """What has the parameter ``n_clusters``."""
-    last = estimator[-1] if hasattr(estimator, "steps") else estimator
-    if not hasattr(last, "fit_predict") or "n_clusters" not in last.get_params(deep=False):
-        raise ValueError(
-            "estimator must be a clusterer with fit_predict and the parameter n_clusters, or a "
-            f"pipeline that ends in one; got {type(estimator).__name__}."
-        )
-    return last
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}; got {value!r}.")
-
-
-def _numbers_to_try(k_range, most: int) -> list[int]:
-    """Sorted numbers of clusters, none larger than the parts of the data allow."""
-    if most < 2:
-        raise ValueError("X has too few distinct rows: a part of them has less than two.")
-    if k_range is None:
-        return list(range(2, max(min(LARGEST, most // 3), 2) + 1))
-    ks = sorted(set(k_range))
-    if not ks or any(not isinstance(k, (int, np.integer)) or k < 2 for k in ks):
-        raise ValueError(f"k_range must be whole numbers, each at least 2; got {k_range!r}.")
-    if ks[-1] > most:
-        raise ValueError(
-            f"k_range goes up to {ks[-1]}, but a part of the data has only {most} distinct rows."
-        )
-    return [int(k) for k in ks]
-
-
-def _part(X, rows: np.ndarray, pairwise: bool):
-    return X[np.ix_(rows, rows)] if pairwise else X[rows]
-
-
-def _distinct(X, rows: np.ndarray, pairwise: bool) -> int:
-    return len(rows) if pairwise else count_distinct(X[rows], len(rows))
-
-
-# -- the curve ------------------------------------------------------------------------------------
-
-
-def _labels(estimator, X, parts, k: int, pairwise: bool, rng) -> np.ndarray:
-    """Labels of the parts, (n_parts, n), -1 where a row is in another part only."""
-    found = np.full((len(parts), X.shape[0]), -1)
-    for row, part in zip(found, parts):
-        model = clone(estimator)
-        last = _last_step(model).set_params(n_clusters=k)
-        if "random_state" in last.get_params(deep=False):
-            last.set_params(random_state=int(rng.integers(2**31 - 1)))
-        with warnings.catch_warnings():
-            # Of a wrong number of clusters an estimator may well complain.
-            warnings.simplefilter("ignore", UserWarning)
-            labels = model.fit_predict(_part(X, part, pairwise))
-        # Names may be anything, and fewer than k where clusters stay empty.
-        row[part] = np.unique(labels, return_inverse=True)[1]
-    return found
-
-
-def _agreement(estimator, X, parts, k: int, pairwise: bool, rng) -> np.ndarray:
-    labels = _labels(estimator, X, parts, k, pairwise, rng)
-    return pair_agreement(labels, max(k, int(labels.max()) + 1))
-
-
-def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
-    """The choice in doubt unless the chosen or the most stable k beats clouds without clusters.
-
-    A long cloud is cut in two as stably as two clusters are told apart, but not in four as four.
-    """
-    null = np.full(len(choice.k_values), np.nan)
-    chosen = int(np.flatnonzero(choice.k_values == choice.n_clusters)[0])
-    floor = choice.stability - choice.spread / np.sqrt(n_parts)
-    for at in (chosen, int(choice.stability.argmax())):
-        if np.isnan(null[at]):
-            null[at] = _without_clusters(estimator, X, int(choice.k_values[at]), rng)
-        if floor[at] > null[at]:
-            return replace(choice, without_clusters=null)
-    statement = (
-        f"Uncertain whether there are clusters: parts of the data agree on "
-        f"{choice.n_clusters} to {choice.stability[chosen]:.2f} (adjusted Rand index), and parts "
-        f"of a cloud without clusters to {null[chosen]:.2f}."
-    )
-    return replace(choice, uncertain=True, statement=statement, without_clusters=null)
-
-
-def _without_clusters(estimator, X, k: int, rng) -> float:
-    """Greatest stability of k clusters in a few clouds like X but without clusters."""
-    found = []
-    for cloud in shapeless(X, rng, CLOUDS):
-        parts = subsamples(X.shape[0], CLOUD_PARTS, rng)
-        found.append(_agreement(estimator, cloud, parts, k, False, rng)[:, 0].mean())
-    return float(max(found))
-
-
-def shapeless(X, rng, count: int = 1) -> Iterator[Any]:
-    """Rows without clusters: Gaussian clouds with the mean and covariance of X, and boxes.
-
-    A box has uniform rows along the principal axes; of more columns than rows none is made. Of
-    sparse rows, each keeps its values and each column its number of entries, but which columns a
-    row has is shuffled.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 1)) * [1.0, 2.0] + [0.0, 5.0]
-    >>> [cloud.mean(axis=0).round().tolist() for cloud in shapeless(X, rng)]
-    [[-0.0, 5.0], [-0.0, 5.0]]
-    """
-    if sparse.issparse(X):
-        for _ in range(count):
-            yield _shuffled(X, rng)
-        return
-    n, mean = X.shape[0], X.mean(axis=0)
-    centred = (X - mean) / np.sqrt(n)
-    for _ in range(count):
-        # Random sums of the rows have their covariance, without a factorisation.
-        yield rng.normal(size=(n, n)) @ centred + mean
-    if X.shape[1] <= n:
-        scale, axes = np.linalg.svd(centred, full_matrices=False)[1:]
-        for _ in range(count):
-            sides = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(n, len(scale)))
-            yield sides * scale @ axes + mean
-
-
-def _shuffled(X, rng):
-    shuffled = X.copy()
-    shuffled.indices = rng.permutation(X.indices)
-    shuffled.has_sorted_indices = shuffled.has_canonical_format = False
-    shuffled.sum_duplicates()
-    return shuffled
-
-
-# -- the answer -----------------------------------------------------------------------------------
-
-
-def largest_stable(stability: np.ndarray, worst: np.ndarray) -> np.ndarray:
-    """Place of the last k that is nearly as stable as the best and whose clusters all stay.
-
-    Examples
-    --------
-    >>> stability = np.array([[1.0, 0.6, 0.95, 0.93]])
-    >>> largest_stable(stability, np.array([[1.0, 0.5, 0.9, 0.2]]))
-    array([2])
-    """
-    top = stability.max(axis=1, keepdims=True)
-    nearly = (stability >= NEARLY * top) & ((worst >= FOUND_AGAIN) | (stability == top))
-    return stability.shape[1] - 1 - nearly[:, ::-1].argmax(axis=1)
-
-
-def _decide(ks, agreement, n_parts: int, rng) -> ClusterNumberChoice:
-    values = np.array(ks)
-    stability, worst = agreement.mean(axis=1).T
-    at = int(largest_stable(stability[None], worst[None])[0])
-    support = _support(agreement, n_parts, rng)
-    spread = agreement[:, :, 0].std(axis=1)
-    doubt = _doubt(values, at, stability, support)
-    return ClusterNumberChoice(
-        n_clusters=int(values[at]),
-        uncertain=doubt is not None,
-        statement=doubt or _certainty(values[at], stability[at], support[at]),
-        k_values=values,
-        stability=stability,
-        spread=spread,
-        worst_cluster=worst,
-        support=support,
-        without_clusters=np.full(len(ks), np.nan),
-    )
-
-
-def _support(agreement: np.ndarray, n_parts: int, rng) -> np.ndarray:
-    """Share of redraws in which the rule takes each k.
-
-    Parts are drawn with replacement, and a pair counts as often as both of its parts were drawn:
-    pairs with a part in common are not independent.
-    """
-    counts = rng.multinomial(n_parts, np.full(n_parts, 1.0 / n_parts), size=REDRAWS)
-    first, second = np.array(list(combinations(range(n_parts), 2))).T
-    weights = (counts[:, first] * counts[:, second]).astype(float)
-    weights = weights[weights.sum(axis=1) > 0]
-    weights /= weights.sum(axis=1, keepdims=True)
-    stability, worst = (weights @ agreement[:, :, i].T for i in (0, 1))
-    taken = largest_stable(stability, worst)
-    return np.bincount(taken, minlength=len(agreement)) / len(taken)
-
-
-def _doubt(values, at: int, stability, support) -> str | None:
-    """Why the number is open, or None."""
-    k = values[at]
-    if stability[at] < SOLID:
-        return (
-            f"Uncertain: {k} clusters are the best found, but parts of the data agree on them "
-            f"only to {stability[at]:.2f} (adjusted Rand index)."
-        )
-    if at == len(values) - 1 and len(values) > 1:
-        return (
-            f"Uncertain: up to {k} clusters, the most that were tried, are about equally stable; "
-            "try more."
-        )
-    if support[at] < DECIDED:
-        rival = int(np.where(np.arange(len(values)) == at, -1.0, support).argmax())
-        low, high = sorted((int(k), int(values[rival])))
-        return (
-            f"Uncertain: the data do not decide between {low} and {high} clusters; redrawn parts "
-            f"choose {k} in {support[at]:.0%} and {values[rival]} in {support[rival]:.0%} of the "
-            "cases."
-        )
-    return None
-
-
-def _certainty(k: int, stability: float, support: float) -> str:
-    return (
-        f"{k} clusters: parts of the data agree on them to {stability:.2f} (adjusted Rand index), "
-        f"and {support:.0%} of redrawn parts choose this number."
-    )
+    return stable_number(X, estimator, k_range, n_subsamples, max_rows, random_state)

@@ -27,7 +27,7 @@ from sklearn.cluster import KMeans
 from ._base import BaseMarginClustering
 from ._bisecting import BisectingMarginClustering
 from ._core.decisions import falling_sizes
-from ._core.threads import one_thread
+from ._threads import one_thread
 from .alternating._estimator import AlternatingMarginClustering
 
 __all__ = ["FEATURES", "Segmentation", "as_pixels", "kmeans_segments", "segment_image"]

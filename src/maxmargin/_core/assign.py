@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..least_squares._label_search import cluster_prices
 from .numba_fill import fill_clusters
 
 # Rows of unequal weight cannot always be held by prices at just this size; then aim higher.
@@ -82,3 +81,51 @@ def _raised(S, weights, floor, known, prices, most: int = 100) -> np.ndarray:
         step = lead[order[min(enough, len(order) - 1)]]
         prices = prices + (step + 1e-9 * max(abs(step), 1.0)) * (np.arange(len(prices)) == needy)
     return best
+
+
+def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Numbers b_h with which ``argmax_h scores + b`` gives the labels, near the middle of all such.
+
+    b_a - b_d must be at least the largest lead of d over a among the rows of a; such differences
+    have a solution unless they add up to something positive around a cycle. A few rows that make
+    them do so are given up.
+
+    Examples
+    --------
+    >>> scores = np.array([[1.0, 0.0], [0.4, 0.6], [0.0, 1.0]])
+    >>> b = cluster_prices(scores, np.array([0, 0, 1]))
+    >>> (scores + b).argmax(axis=1)
+    array([0, 0, 1])
+    """
+    used = np.unique(labels)
+    leads = scores - scores[np.arange(len(labels)), labels][:, None]
+    prices = np.zeros(scores.shape[1])
+    for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
+        needed = np.stack(
+            [np.quantile(leads[labels == a], share, axis=0, method="lower") for a in used]
+        )
+        among = needed[:, used]
+        np.fill_diagonal(among, 0.0)
+        longest = _longest_paths(among)
+        if needed.max() <= 0:
+            return prices
+        if (np.diag(longest) <= 1e-12).all():
+            prices[used] = _middle(longest)
+            empty = np.setdiff1d(np.arange(len(prices)), used)
+            prices[empty] = (prices[used][:, None] - needed[:, empty]).min(axis=0) - 1e-3
+            return prices
+    return prices
+
+
+def _longest_paths(lengths: np.ndarray) -> np.ndarray:
+    """Longest path between all pairs (Floyd & Warshall)."""
+    longest = lengths.copy()
+    for via in range(len(longest)):
+        longest = np.maximum(longest, longest[:, via, None] + longest[None, via, :])
+    return longest
+
+
+def _middle(longest: np.ndarray) -> np.ndarray:
+    """Mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over the references r."""
+    solutions = np.concatenate([longest.T, -longest])
+    return (solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0)

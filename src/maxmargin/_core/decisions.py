@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from .._data.source import RowSource
+from .model import Model
 from .numba_decide import decide
-from .rows import BLOCK, Rows, over_blocks, tiles_of
+from .rows import Block, Rows
+
+PREDICTED = np.dtype(np.int32)
+DOUBT = 1e-3  # lead below which a row's label is decided by the predict path
 
 
-def cluster_scores(split_scores: np.ndarray, paths: np.ndarray) -> np.ndarray:
-    """Scores (n, k) of the clusters from scores (n, m) of the splits.
+def cluster_scores(split_scores, paths: np.ndarray, xp=np):
+    """Return scores (n, k) of the clusters from scores (n, m) of the splits.
 
     Examples
     --------
@@ -19,55 +27,163 @@ def cluster_scores(split_scores: np.ndarray, paths: np.ndarray) -> np.ndarray:
     """
     if paths.shape[0] == paths.shape[1]:  # one score per cluster, not a tree
         return split_scores
-    out = np.zeros((split_scores.shape[0], paths.shape[0]))
-    for cluster, path in enumerate(paths):
+    columns = []
+    for path in paths:
         used = np.flatnonzero(path)
-        if used.size:
-            out[:, cluster] = (split_scores[:, used] * path[used]).min(axis=1)
-    return out
+        signed = [split_scores[:, int(s)] * float(path[s]) for s in used]
+        if not signed:
+            signed = [xp.zeros_like(split_scores[:, 0])] if split_scores.shape[1] else []
+        columns.append(xp.min(xp.stack(signed), axis=0) if signed else np.zeros(len(split_scores)))
+    return xp.stack(columns, axis=1)
 
 
 def decisions(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Best cluster of every row, and its lead over the next best.
+    """Return the best cluster of every row, and its lead over the next best.
 
     Examples
     --------
     >>> decisions(np.array([[0.5, 1.0], [2.0, -2.0]]))
     (array([1, 0], dtype=int32), array([0.5, 4. ]))
     """
-    labels, lead = np.empty(len(margins), np.int32), np.empty(len(margins))
+    labels, lead = np.empty(len(margins), PREDICTED), np.empty(len(margins))
     decide(margins, labels, lead)
     return labels, lead
 
 
-def decide_block(block: Rows, parts, coef, levels, paths):
-    """Block kernel: the labels and leads of rows, as predict gives them.
+def _decided(margins, xp):
+    """:func:`decisions` in any array namespace."""
+    if xp is np:
+        return decisions(margins)
+    labels = xp.argmax(margins, axis=1)
+    ranked = xp.sort(margins, axis=1)
+    lead = ranked[:, -1] - (ranked[:, -2] if margins.shape[1] > 1 else 0.0)
+    return xp.astype(labels, xp.int32), lead
 
-    With parts (weights and known labels) also the weight of every cluster, its first row of
-    positive weight and its most certain row, with that row's lead.
+
+def margin_block(block: Block, _parts, coef, levels, paths):
+    """Block function: scores of the clusters, in float64."""
+    xp = block.xp
+    if not len(coef):
+        return (), xp.zeros((block.shape[0], len(paths)), dtype=xp.float64)
+    columns, level = block.send(coef.T), block.send(levels, xp.float64)
+    parts = [xp.astype(tile.scores(columns), xp.float64) + level for _, tile in block.tiles()]
+    return (), cluster_scores(xp.concat(parts), paths, xp)
+
+
+def label_block(block: Block, parts, coef, levels, paths):
+    """Block function: the cluster of every row."""
+    return (), _decided(margin_block(block, parts, coef, levels, paths)[1], block.xp)[0]
+
+
+def decide_block(block: Block, parts, coef, levels, paths):
+    """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
+
+    ``parts`` are weights and known labels, which replace the model's.
     """
-    n, k = block.shape[0], len(paths)
-    labels, lead = np.zeros(n, np.int32), np.zeros(n)
-    if len(coef):
-        columns = np.ascontiguousarray(coef.T, dtype=block.dtype)
-        for i, j in tiles_of(n):
-            split_scores = block.tile(i, j).scores(columns).astype(np.float64) + levels
-            decide(cluster_scores(split_scores, paths), labels[i:j], lead[i:j])
-    if not parts:
-        return (labels, lead), None
-    weights, known = parts
-    lead = np.where((known >= 0) & (known != labels), -lead, lead)
-    labels = np.where(known >= 0, known, labels)
-    member = labels == np.arange(k)[:, None]
-    held = np.where(member, lead, -np.inf)
-    counts = member & (weights > 0)
-    first = np.where(counts.any(axis=1), counts.argmax(axis=1), n)
-    sizes = np.bincount(labels, weights, minlength=k)
-    return (), (n, sizes, first, held.argmax(axis=1), held.max(axis=1, initial=-np.inf))
+    margins = margin_block(block, parts, coef, levels, paths)[1]
+    labels, lead = _decided(margins, block.xp)
+    return summary(labels, lead, *parts, len(paths), block.xp)
+
+
+def summary(labels, lead, weights, known, k: int, xp=np):
+    """Return labels and leads with known labels put right, and what they say of the clusters.
+
+    The latter are the number of rows, the weight of every cluster, its first row that counts, its
+    most certain row with that row's lead, and the number of rows with a tie.
+    """
+    n = labels.shape[0]
+    ties = int(xp.sum(xp.astype(lead == 0.0, xp.int64))) if k > 1 else 0
+    is_known = known >= 0
+    lead = xp.where(is_known & (known != labels), -lead, lead)
+    labels = xp.where(is_known, xp.astype(known, labels.dtype), labels)
+    sizes, first = np.zeros(k), np.full(k, n)
+    certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
+    for cluster in range(k):
+        member = labels == cluster
+        sizes[cluster] = float(xp.sum(xp.where(member, weights, xp.zeros_like(weights))))
+        counted = xp.astype(member & (weights > 0), xp.int8)
+        at = int(xp.argmax(counted))
+        first[cluster] = at if n and counted[at] else n
+        held = xp.where(member, lead, xp.full_like(lead, -np.inf))
+        certain[cluster] = int(xp.argmax(held))
+        best[cluster] = float(held[int(certain[cluster])])
+    return (labels, lead), (n, sizes, first, certain, best, ties)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Labels of all rows and what they say of the clusters.
+
+    Attributes
+    ----------
+    labels : column of n entries
+        It stays where the rows are.
+    lead : column of n entries
+        Lead of each row's cluster over the next best; negative where a known label contradicts.
+    sizes : ndarray of shape (k,)
+    first, exemplars : ndarray of shape (k,)
+        First row that counts, and the most certain row; n and -1 if a cluster has no rows.
+    ties : int
+        Rows whose two best clusters have the same score.
+    """
+
+    labels: Any
+    lead: Any
+    sizes: np.ndarray
+    first: np.ndarray
+    exemplars: np.ndarray
+    ties: int
+
+    def order(self) -> np.ndarray:
+        """Return the clusters by falling weight, equal ones by the first row they contain."""
+        return cluster_numbers(self.sizes, self.first)
+
+
+def decided(rows: Rows, coef, levels, paths, weights, known) -> Decided:
+    """Return what the predict path gives for all rows, in one pass."""
+    lead_type = np.dtype(np.float32 if rows.shape[0] > 100_000 else np.float64)
+    columns, blocks = rows.run(
+        decide_block, (coef, levels, paths), (weights, known), (PREDICTED, lead_type)
+    )
+    return gathered(columns, blocks, rows.shape[0], len(paths))
+
+
+def trained(model: Model, rows: RowSource, weights, known, n_jobs: int) -> Decided:
+    """Return what the predict path gives for the training rows.
+
+    If the method knows their scores, only rows that they leave in doubt are mapped again.
+    """
+    shared = model.coef, model.levels(), model.paths
+    if model.scores is None:
+        return decided(model.features.rows(rows, n_jobs), *shared, weights, known)
+    scores = model.scores
+    doubt = np.isnan(scores[:, 0])
+    if scores.shape[1] > 1:
+        doubt |= ~(decisions(np.nan_to_num(scores))[1] >= DOUBT)
+    at = np.flatnonzero(doubt)
+    if len(at):
+        part = model.features.rows(rows.sample(at), n_jobs)
+        scores[at] = np.concatenate(list(part.run(margin_block, shared)[1]))
+    columns, sums = summary(*decisions(scores), weights, known, scores.shape[1])
+    return gathered(columns, [sums], len(scores), scores.shape[1])
+
+
+def gathered(columns, blocks, n: int, k: int) -> Decided:
+    """Add up what the blocks say about the clusters."""
+    start, ties = 0, 0
+    sizes, first = np.zeros(k), np.full(k, n)
+    exemplars, best = np.full(k, -1), np.full(k, -np.inf)
+    for count, held, earliest, certain, leads, tied in blocks:
+        sizes += held
+        better = leads > best
+        exemplars[better], best[better] = start + certain[better], leads[better]
+        first = np.where((earliest < count) & (first == n), start + earliest, first)
+        start, ties = start + count, ties + tied
+    return Decided(*columns, sizes, first, exemplars, ties)
 
 
 def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:
-    """Cluster order of labels in input order: see :func:`cluster_numbers`.
+    """Return the order of clusters of labels in input order: see :func:`cluster_numbers`.
 
     Examples
     --------
@@ -76,21 +192,16 @@ def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.
     >>> falling_sizes(np.array([2, 1, 0, 1, 0]), np.array([1.0, 0.0, 2.0, 2.0, 0.0]), 3)
     array([0, 1, 2])
     """
-    first = np.full(k, len(labels))
-    for start in range(0, len(labels), BLOCK):
-        part = labels[start : start + BLOCK]
-        rows = np.arange(len(part))
-        if weights is not None:  # a row of weight zero counts like a row left out
-            rows = np.flatnonzero(weights[start : start + BLOCK] > 0)
-        found, at = np.unique(part[rows], return_index=True)
-        first[found] = np.minimum(first[found], start + rows[at])
-        if (first < len(labels)).all():
-            break
-    return cluster_numbers(counted(labels, weights, k), first)
+    first, sizes = np.full(k, len(labels)), np.bincount(labels, weights, minlength=k)
+    # A row of weight zero counts like a row left out.
+    counted = np.arange(len(labels)) if weights is None else np.flatnonzero(weights > 0)
+    found, at = np.unique(labels[counted], return_index=True)
+    first[found] = counted[at]
+    return cluster_numbers(sizes, first)
 
 
 def cluster_numbers(sizes: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Clusters by falling size; equal sizes by the first row of the input that they contain.
+    """Return clusters by falling size; equal sizes by the first row that they contain.
 
     Examples
     --------
@@ -101,24 +212,26 @@ def cluster_numbers(sizes: np.ndarray, first: np.ndarray) -> np.ndarray:
     return np.lexsort((first, -np.round(sizes / sizes.sum(), 12)))
 
 
-def counted(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:
-    """Rows (or weight) of every cluster, block by block: bincount copies what it counts."""
+def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return each row's own score minus the best other one.
 
-    def block(start, stop):
-        part = None if weights is None else weights[start:stop]
-        return np.bincount(labels[start:stop], part, minlength=k)
+    Examples
+    --------
+    >>> lead_of(np.array([[0.75, 0.25], [0.5, 0.25]]), np.array([0, 1]))
+    array([ 0.5 , -0.25])
+    """
+    own = scores[np.arange(len(labels)), labels]
+    others = scores.copy()
+    others[np.arange(len(labels)), labels] = -np.inf
+    return own - others.max(axis=1) if scores.shape[1] > 1 else own
 
-    return sum(over_blocks(len(labels), block))
 
+def lead_losses(scores: np.ndarray) -> np.ndarray:
+    """Return the hinge loss of every row by the lead of its best score (Crammer and Singer).
 
-def exemplars(lead: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Most certain row of each cluster: the largest lead of its score over the next best."""
-    found, best = np.full(k, -1), np.full(k, -np.inf)
-    for start in range(0, len(labels), BLOCK):
-        where = slice(start, start + BLOCK)
-        for cluster in range(k):
-            held = np.where(labels[where] == cluster, lead[where], -np.inf)
-            at = int(held.argmax())
-            if held[at] > best[cluster]:
-                found[cluster], best[cluster] = start + at, held[at]
-    return found
+    Examples
+    --------
+    >>> lead_losses(np.array([[0.75, 0.25], [2.0, 0.0]]))
+    array([0.5, 0. ])
+    """
+    return np.maximum(0.0, 1.0 - lead_of(scores, scores.argmax(axis=1)))

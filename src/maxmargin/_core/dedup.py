@@ -6,27 +6,32 @@ same problem as the row given twice, and the order of the rows does not matter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._data.source import RowBlocks
+from .._data.source import MemoryRows, RowSource, repeated
 from .links import Links
 from .numba_fingerprint import fingerprint_csr, fingerprint_dense
-from .rows import part_of, repeated
 
 MERGE_ROWS = 10_000
 
 
+def _never(_objective: float) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
-class Sample:
-    """Rows to fit on.
+class FitInput:
+    """Everything a method gets to fit on.
 
     Attributes
     ----------
-    X : ndarray or csr_matrix
+    X : RowSource
+        Rows of positive weight, equal ones merged if there are few.
     weights : ndarray of shape (m,)
     known : ndarray of shape (m,)
         Known label of each row, -1 where unknown.
@@ -37,14 +42,22 @@ class Sample:
     inverse : ndarray of shape (n_given,)
         For each row the user gave, its row here, or -1 if its weight is zero.
     links : Links or None
-        Links between these rows.
+        Constraints between these rows.
     free : ndarray of shape (m,) or None
-        With links: the part of each row's weight that nothing is known about.
-    place : torch.device or None
-        Device that the user's rows were on.
+        With constraints: the part of each row's weight that nothing is known about.
+    initial : ndarray of shape (m,) or None
+        Labels to start from, given by ``init`` or predicted by an earlier fit.
+    rng : numpy Generator
+    n_jobs : int
+    watch : callable
+        Called with the objective after every iteration; returns a reason to stop, or None.
+    names : sequence of str or None
+        Names of the columns of X.
+    constraints : PairwiseConstraints or None
+        What the user gave, between the user's rows.
     """
 
-    X: np.ndarray | sparse.csr_matrix
+    X: RowSource
     weights: np.ndarray
     known: np.ndarray
     whole: bool
@@ -52,7 +65,12 @@ class Sample:
     inverse: np.ndarray
     links: Links | None = None
     free: np.ndarray | None = None
-    place: Any = None
+    initial: np.ndarray | None = None
+    rng: np.random.Generator = None  # type: ignore[assignment]
+    n_jobs: int = 1
+    watch: Callable[[float], str | None] = _never
+    names: Any = None
+    constraints: Any = None
 
     @property
     def n_given(self) -> int:
@@ -61,10 +79,15 @@ class Sample:
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are the user's rows as they came."""
+        """Whether these are the user's rows in their order."""
         if self.source is self.inverse:
             return True
         return len(self.source) == self.n_given and bool((np.diff(self.source) == 1).all())
+
+    @property
+    def has_known(self) -> bool:
+        """Whether some labels are known."""
+        return bool((self.known >= 0).any())
 
 
 def row_fingerprints(X) -> np.ndarray:
@@ -90,8 +113,8 @@ def row_fingerprints(X) -> np.ndarray:
     return out
 
 
-def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: bool) -> Sample:
-    """Drop rows of weight zero; merge and sort equal rows where there are few enough."""
+def make_input(X: RowSource, weights, known, merge: bool) -> FitInput:
+    """Drop rows of weight zero; merge and sort equal rows if there are few enough."""
     n = X.shape[0]
     whole = weights is None or bool((weights == np.round(weights)).all())
     if weights is None:  # no memory for what is the same for all rows
@@ -100,17 +123,16 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     source = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     if (weights == 0).any():
         source = np.flatnonzero(weights)
-        X, weights, known = part_of(X, source), weights[source], known[source]
+        X, weights, known = X.part(source), weights[source], known[source]
     few = merge and X.shape[0] <= MERGE_ROWS
-    if few and isinstance(X, RowBlocks):
-        X = X[:]
     if not few and len(source) == n:
-        return Sample(X, weights, known, whole, source, source)
+        return FitInput(X, weights, known, whole, source, source)
     inverse = np.full(n, -1)
     if not few:
         inverse[source] = np.arange(len(source))
-        return Sample(X, weights, known, whole, source, inverse)
-    marks = row_fingerprints(X)
+        return FitInput(X, weights, known, whole, source, inverse)
+    values = X.take(slice(None))
+    marks = row_fingerprints(values)
     order = np.lexsort((known, marks[:, 1], marks[:, 0]))
     marks, sorted_known = marks[order], known[order]
     new = np.ones(len(order), bool)
@@ -119,10 +141,10 @@ def make_sample(X, weights: np.ndarray | None, known: np.ndarray | None, merge: 
     merged = np.add.reduceat(weights[order], starts)
     first = order[starts]
     inverse[source[order]] = np.cumsum(new) - 1
-    return Sample(X[first], merged, known[first], whole, source[first], inverse)
+    return FitInput(MemoryRows(values[first]), merged, known[first], whole, source[first], inverse)
 
 
-def linked_sample(sample: Sample, links: Links, weights: np.ndarray | None, known) -> Sample:
+def with_links(sample: FitInput, links: Links, weights: np.ndarray | None, known) -> FitInput:
     """The sample with links between the user's rows, and the weight of the rows without any.
 
     ``weights`` and ``known`` are the user's, before equal rows were merged: one of two equal rows
@@ -138,20 +160,12 @@ def linked_sample(sample: Sample, links: Links, weights: np.ndarray | None, know
     return replace(sample, links=links.mapped(sample.inverse), free=merged)
 
 
-def count_distinct(X, at_least: int) -> int:
-    """Number of distinct rows, counted no further than needed to know it is ``at_least``."""
-    for rows in (min(X.shape[0], MERGE_ROWS), X.shape[0]):
-        distinct = len(np.unique(row_fingerprints(X[:rows]), axis=0))
-        if distinct >= at_least:
-            break
-    return distinct
-
-
-def count_distinct_blocks(X: RowBlocks, at_least: int) -> int:
-    """:func:`count_distinct` for rows in blocks, read no further than needed."""
+def count_distinct(X: RowSource, at_least: int, rows: np.ndarray | None = None) -> int:
+    """Return the number of distinct rows, counted no further than to ``at_least``."""
+    rows = np.arange(X.shape[0]) if rows is None else rows
     marks = np.empty((0, 2), np.uint64)
-    for start in range(0, X.shape[0], MERGE_ROWS):
-        more = row_fingerprints(X[start : start + MERGE_ROWS])
+    for start in range(0, len(rows), MERGE_ROWS):
+        more = row_fingerprints(X.take(rows[start : start + MERGE_ROWS]))
         marks = np.unique(np.concatenate([marks, more]), axis=0)
         if len(marks) >= at_least:
             break

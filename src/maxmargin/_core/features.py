@@ -21,24 +21,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 
-from .._data.source import LARGEST, LARGEST32, RowBlocks, available_memory
+from .._data.source import LARGEST, LARGEST32, MemoryRows, RowSource, all_equal, repeated
 from .interrupt import interruptible
 from .lapack import eigh
-from .rows import (
-    Rows,
-    added,
-    all_equal,
-    is_sparse,
-    over_blocks,
-    repeated,
-    run,
-    tiles_of,
-    weighted_sum,
-)
+from .rows import Block, Rows, added, weighted_sum
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
 _USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
 _SHIFT_INVARIANT = ("rbf", "laplacian")
+DEVICE_KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 
 MAX_LINEAR_WIDTH = 1024  # wider linear problems go through landmarks: the solver factors r x r
 GREEDY_ROWS = 5000  # pivoted Cholesky is memory-bound: above this many rows landmarks are random
@@ -92,76 +83,75 @@ class FeatureMap:
         return self.offset.shape[0]
 
     def rows(self, X, n_jobs: int = 1) -> Rows:
-        """Rows of Z, mapped tile by tile as they are read: nothing is stored."""
+        """Return rows of Z, mapped tile by tile as they are read: nothing is stored."""
         if self.landmarks is None:
             return Rows(X, self.offset, self.scale, n_jobs)
         return Rows(X, n_jobs=n_jobs, features=self)
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """The same rows of Z, mapped once and kept."""
+        """Return the same rows of Z, mapped once and kept if there is memory for them."""
         return mapped_rows(self, X, n_jobs)
 
     def part(self, rows: np.ndarray) -> FeatureMap:
-        """The map to the kernel values of some of the landmarks; features stay as they are."""
+        """Return the map to the kernel values of some of the landmarks."""
         if self.projection is not None:
             return self
         return replace(self, landmarks=self.landmarks[rows], offset=self.offset[rows])
 
-    def values(self, X) -> np.ndarray:
-        """Z of a tile of raw rows."""
+    def sent(self, send: Callable, xp) -> FeatureMap:
+        """Return the map with its arrays in another namespace; ``send`` takes them there."""
+        if self.kernel not in DEVICE_KERNELS:
+            raise ValueError(
+                f"kernel={self.kernel!r} does not work on a device; choose a kernel by its name, "
+                "or pass X as an array of the host."
+            )
+        arrays = ("landmarks", "projection", "input_offset", "offset", "axes")
+        dtype = getattr(xp, self.dtype.name)
+        moved = {name: send(getattr(self, name), dtype) for name in arrays}
+        return replace(self, dtype=dtype, **moved)
+
+    def values(self, X, xp=np):
+        """Return Z of a tile of raw rows."""
         if self.landmarks is None:
-            return self.rows(X).tile(0, X.shape[0]).values
-        K = self.kernel_values(X)
+            Z = X.toarray() if sparse.issparse(X) else X
+            return xp.asarray((xp.asarray(Z, dtype=self.dtype) - self.offset) * self.scale)
+        K = self.kernel_values(X, xp)
         if self.projection is None:
             return K
-        Z = K.astype(self.dtype, copy=False) @ self.projection.astype(self.dtype, copy=False)
-        Z -= self.offset.astype(self.dtype, copy=False)
-        Z *= self.dtype.type(self.scale)
+        Z = xp.asarray(K, dtype=self.dtype) @ xp.asarray(self.projection, dtype=self.dtype)
+        Z -= xp.asarray(self.offset, dtype=self.dtype)
+        Z *= self.scale
         return Z
 
     def points(self, X):
-        """Raw rows as the kernel sees them: shifted and projected."""
+        """Return raw rows as the kernel sees them: shifted and projected."""
         shifted = _shifted(X, self.input_offset)
         return shifted if self.axes is None else shifted @ self.axes
 
-    def kernel_values(self, X) -> np.ndarray:
-        """Kernel between raw rows and the landmarks."""
+    def kernel_values(self, X, xp=np):
+        """Return the kernel between raw rows and the landmarks."""
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.landmarks])
-        X = self.points(X).astype(self.dtype, copy=False)
-        landmarks = self.landmarks.astype(self.dtype, copy=False)
-        return evaluate_kernel(X, landmarks, self.kernel, self.params)
+        X = self.points(X if xp is np else xp.asarray(X, dtype=self.dtype))
+        landmarks = self.landmarks
+        if xp is np:
+            X, landmarks = (side.astype(self.dtype, copy=False) for side in (X, landmarks))
+        return evaluate_kernel(X, landmarks, self.kernel, self.params, xp)
 
 
 def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
-    """Rows of ``features.values``, tile by tile, kept in memory.
-
-    Rows of a cluster are kept there. Rows of a file are kept only where they take no more than a
-    third of the memory that is free; else they are mapped anew in every pass.
-    """
-    if isinstance(X, RowBlocks):
-        if X.is_remote:
-            return Rows(X.mapped(features), n_jobs=n_jobs)  # type: ignore[attr-defined]
-        room = available_memory() / 3 if X.room is None else X.room
-        if X.shape[0] * features.rank * features.dtype.itemsize > room:
-            return Rows(X, n_jobs=n_jobs, features=features)
-    Z = np.empty((X.shape[0], features.rank), features.dtype)
-
-    def block(start, stop):
-        part = Rows(X).block(start, stop).data
-        for i, j in tiles_of(stop - start):
-            Z[start + i : start + j] = features.values(part[i:j])
-
-    over_blocks(X.shape[0], block, n_jobs)
-    return Rows(Z, n_jobs=n_jobs)
+    """Return rows of ``features.values``, stored where X is if there is memory for them."""
+    X = X if isinstance(X, RowSource) else MemoryRows(X)
+    kept = X.mapped(features, n_jobs)
+    return Rows(X, n_jobs=n_jobs, features=features) if kept is None else Rows(kept, n_jobs=n_jobs)
 
 
 def _shifted(X, offset):
     return X if offset is None else X - offset
 
 
-def evaluate_kernel(X, Y, kernel, params: dict) -> np.ndarray:
-    """Kernel matrix between two sets of rows; a value that is not a number is an error.
+def evaluate_kernel(X, Y, kernel, params: dict, xp=np):
+    """Return the kernel matrix between two sets of rows; a value that is not finite is an error.
 
     Examples
     --------
@@ -170,15 +160,35 @@ def evaluate_kernel(X, Y, kernel, params: dict) -> np.ndarray:
            [0., 1.]])
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(Y)):
+        if xp is not np:
+            K = _device_kernel(X, Y, kernel, params, xp)
+        elif kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(Y)):
             K = _gaussian(X, Y, params["gamma"])
         else:
             K = np.asarray(pairwise_kernels(X, Y, metric=kernel, **params))
-    if not np.isfinite(K).all():
+    if not bool(xp.all(xp.isfinite(K))):
         raise ValueError(
             f"kernel={kernel!r} gave values that are not finite on these rows; scale X first "
             "(for example with sklearn.preprocessing.StandardScaler) or choose kernel='rbf'."
         )
+    return K
+
+
+def _device_kernel(X, Y, kernel: str, params: dict, xp):
+    """Return a kernel of scikit-learn's by its formula, in any array namespace."""
+    if kernel == "rbf":
+        return xp.exp(negative_squares(X, Y, xp) * params["gamma"])
+    if kernel == "laplacian":
+        D = xp.zeros((X.shape[0], Y.shape[0]), dtype=X.dtype, device=X.device)
+        for j in range(X.shape[1]):
+            D -= xp.abs(X[:, j, None] - Y[None, :, j])
+        return xp.exp(D * params["gamma"])
+    if kernel == "cosine":
+        X, Y = (side / xp.sqrt(xp.sum(side * side, axis=1))[:, None] for side in (X, Y))
+    K = X @ Y.T
+    if kernel in ("poly", "sigmoid"):
+        K = K * params["gamma"] + params["coef0"]
+        K = K ** params["degree"] if kernel == "poly" else xp.tanh(K)
     return K
 
 
@@ -196,8 +206,8 @@ def gaussian_of(D: np.ndarray, gamma: float) -> np.ndarray:
         return np.exp(D, out=D)
 
 
-def negative_squares(X, Y) -> np.ndarray:
-    """Minus the squared Euclidean distances between two sets of dense rows.
+def negative_squares(X, Y, xp=np):
+    """Return minus the squared Euclidean distances between two sets of dense rows.
 
     Examples
     --------
@@ -206,9 +216,12 @@ def negative_squares(X, Y) -> np.ndarray:
     """
     D = X @ Y.T
     D *= 2.0
-    D -= np.einsum("ij,ij->i", X, X)[:, None]
-    D -= np.einsum("ij,ij->i", Y, Y)[None, :]
-    return np.minimum(D, 0.0, out=D)
+    if xp is np:
+        D -= np.einsum("ij,ij->i", X, X)[:, None]
+        D -= np.einsum("ij,ij->i", Y, Y)[None, :]
+        return np.minimum(D, 0.0, out=D)
+    D = D - xp.sum(X * X, axis=1)[:, None] - xp.sum(Y * Y, axis=1)[None, :]
+    return xp.where(D > 0.0, xp.zeros_like(D), D)
 
 
 def check_magnitude(X) -> None:
@@ -223,22 +236,24 @@ def check_magnitude(X) -> None:
         )
 
 
-def kernel_params(X, kernel, gamma, degree, coef0, rng) -> dict:
-    """Keyword arguments of the kernel, with ``gamma="median"`` and ``"auto"`` resolved.
+def kernel_params(X: RowSource, kernel, gamma, degree, coef0, rng) -> dict:
+    """Return the keyword arguments of the kernel; gamma="median" and "auto" become numbers.
 
     Examples
     --------
-    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> X = MemoryRows(np.array([[0.0], [1.0], [3.0]]))
     >>> kernel_params(X, "rbf", "median", 3, 1, np.random.default_rng(0))
     {'gamma': 0.25}
     """
     if callable(kernel) or kernel not in _USES_GAMMA:
         return {}
     if gamma in ("median", "auto"):
-        squared = kernel != "laplacian"
-        distance = median_distance(X, rng, squared=squared)
+        squared, n = kernel != "laplacian", X.shape[0]
+        few: Any = slice(None)
+        if n > MEDIAN_ROWS:
+            few = np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))
         narrower = 1.0 if gamma == "median" else 0.5 / AUTO_WIDTH**2 if squared else 1 / AUTO_WIDTH
-        gamma = narrower / distance
+        gamma = narrower / median_distance(X.take(few), rng, squared=squared)
     params = {"gamma": 1.0 / X.shape[1] if gamma is None else float(gamma)}
     if kernel in ("poly", "sigmoid"):
         params["coef0"] = float(coef0)
@@ -284,7 +299,7 @@ def fit_features(
 
     Parameters
     ----------
-    X : ndarray, memmap or csr_matrix of shape (n, d), or (n, n) for a precomputed kernel
+    X : RowSource of shape (n, d), or (n, n) for a precomputed kernel
     weights : ndarray of shape (n,)
     kernel : str or callable
     params : dict
@@ -305,21 +320,22 @@ def fit_features(
     if n > FLOAT32_ROWS:
         dtype = np.dtype(np.float32)
     offset = None
-    if kernel in _SHIFT_INVARIANT and not is_sparse(X):
+    if kernel in _SHIFT_INVARIANT and not X.is_sparse:
         offset = centre_of(Rows(X, n_jobs=n_jobs), weights)
     chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
-    landmarks = chosen if kernel == "precomputed" else _shifted(X[chosen], offset)
+    picked = X.take(chosen)
+    landmarks = chosen if kernel == "precomputed" else _shifted(picked, offset)
     fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
-    among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(X[chosen])
+    among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(picked)
     projection = kernel_basis(among, kernel, dtype)
     fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
     rows, centre, scale = centred_rows(fmap.stored_rows(X, n_jobs), weights, center)
     fmap = replace(fmap, offset=centre, scale=scale)
     if rows.features is not None:
         return fmap, fmap.rows(X, n_jobs)
-    if rows.is_blocked:
+    if not rows.source.in_memory:
         return fmap, rows
-    Z = rows.data
+    Z = rows.source.take(slice(None))  # stored a moment ago: nobody else has it
     Z -= centre.astype(Z.dtype)
     Z *= Z.dtype.type(scale)
     return fmap, Rows(Z, n_jobs=n_jobs)
@@ -361,13 +377,13 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
     centre = centre_of(raw, weights) if center else np.zeros(rows.shape[1])
     centred = replace(raw, offset=centre)
     total = float(weights.sum())
-    mean_square, plain = added(run(centred, square_block, (total,), (weights,))[1])
+    mean_square, plain = added(centred.run(square_block, (total,), (weights,))[1])
     if rows.is_sparse:
         mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
     else:
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
     # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
-    scale = 1.0 / np.sqrt(mean_square) if mean_square > max(rounding, 1e-290) else 0.0
+    scale = float(1.0 / np.sqrt(mean_square)) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
 
@@ -378,17 +394,18 @@ def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
     return weighted_sum(rows, shares)[0]
 
 
-def square_block(block: Rows, parts, total: float):
-    """Block kernel: mean square of centred rows (dense) and of the rows as they are (CSR)."""
-    shares = parts[0] / total
+def square_block(block: Block, parts, total: float):
+    """Block function: mean square of centred rows (dense) and of the rows as they are (CSR)."""
+    xp, shares = block.xp, parts[0] / total
     if block.is_sparse:
         precise = block.data.astype(np.float64)
         squares = np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
         return (), np.array([0.0, shares @ squares])
     mean = 0.0
-    for i, j in tiles_of(block.shape[0]):
-        tile = block.tile(i, j).values.astype(np.float64, copy=False)
-        mean += float(shares[i:j] @ np.einsum("ij,ij->i", tile, tile))
+    for where, tile in block.tiles():
+        values = xp.asarray(tile.values, dtype=xp.float64)
+        squares = np.einsum("ij,ij->i", values, values) if xp is np else xp.sum(values**2, axis=1)
+        mean += float(xp.sum(shares[where] * squares))
     return (), np.array([mean, 0.0])
 
 
@@ -400,7 +417,7 @@ def _landmark_indices(X, offset, kernel, params, n_components, rng) -> np.ndarra
         rank = feature_rank(n, X.shape[1], kernel, n_components)
         return np.sort(rng.choice(n, rank, replace=False))
     rank = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
-    return pivoted_cholesky(X, offset, kernel, params, rank)
+    return pivoted_cholesky(X.take(slice(None)), offset, kernel, params, rank)
 
 
 def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE) -> np.ndarray:

@@ -197,3 +197,81 @@ def _of_balance(balance: ScoreBalance | None, parts: np.ndarray, y: np.ndarray):
     if balance.square is None:
         return tau, y[1:]
     return tau / np.sqrt(balance.square) if balance.square > 0 else tau, np.zeros(k)
+
+
+IDLE = 10  # solutions without use after which a cut is dropped
+
+
+class CutPool:
+    """Cuts with their products, in blocks of columns.
+
+    Parameters
+    ----------
+    width : int
+        Length of the cuts' vectors.
+    blocks : sequence of slices or index arrays, optional
+        Columns whose products are kept apart, such as those of one kernel; all by default.
+
+    Examples
+    --------
+    >>> pool = CutPool(2)
+    >>> pool.add(np.array([2.0, 0.0]), 1.0)
+    >>> pool.solve(alpha=1.0).value, pool.coef(alpha=1.0)
+    (0.125, array([0.5, 0. ]))
+    """
+
+    def __init__(self, width: int, blocks: tuple | None = None):
+        self.blocks: tuple = (slice(0, width),) if blocks is None else tuple(blocks)
+        self.vectors = np.empty((0, width))
+        self.gains = np.empty(0)
+        self.grams = np.empty((len(self.blocks), 0, 0))
+        self.multipliers = np.empty(0)
+        self.block_weights = np.ones(len(self.blocks))
+        self.idle = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.gains)
+
+    def add(self, vector: np.ndarray, gain: float) -> None:
+        """Append a cut; its products with the others are one row of the Gram matrices."""
+        m = len(self)
+        self.vectors = np.concatenate([self.vectors, vector[None, :]])
+        self.gains = np.append(self.gains, gain)
+        self.multipliers = np.append(self.multipliers, 0.0)
+        self.idle = np.append(self.idle, 0)
+        grown = np.zeros((len(self.blocks), m + 1, m + 1))
+        for gram, old, block in zip(grown, self.grams, self.blocks):
+            gram[:m, :m] = old
+            gram[m] = gram[:, m] = self.vectors[:, block] @ vector[block]
+        self.grams = grown
+
+    def shift(self, change: np.ndarray, gains: np.ndarray) -> None:
+        """Add to every cut's vector and gain."""
+        self.vectors = self.vectors + change
+        self.gains = self.gains + gains
+        self.grams = np.stack([self.vectors[:, b] @ self.vectors[:, b].T for b in self.blocks])
+
+    def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
+        """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
+        gram = np.tensordot(self.block_weights, self.grams, 1) / alpha
+        solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
+        self.keep(solution.multipliers)
+        return solution
+
+    def keep(self, multipliers: np.ndarray) -> None:
+        """Take over the multipliers of a solution; count for how long each cut was of no use."""
+        self.multipliers = multipliers
+        self.idle = np.where(multipliers > 0, 0, self.idle + 1)
+
+    def coef(self, alpha: float) -> np.ndarray:
+        """The best W for these cuts (without score balance)."""
+        return self.multipliers @ self.vectors / alpha
+
+    def prune(self, idle: int = IDLE) -> np.ndarray:
+        """Drop cuts that were of no use in the last ``idle`` solutions; return which were kept."""
+        keep = self.idle < idle
+        if not keep.all():
+            self.vectors, self.gains = self.vectors[keep], self.gains[keep]
+            self.multipliers, self.idle = self.multipliers[keep], self.idle[keep]
+            self.grams = self.grams[:, keep][:, :, keep]
+        return keep

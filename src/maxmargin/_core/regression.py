@@ -15,8 +15,7 @@ from scipy.optimize import brentq
 
 from .interrupt import interruptible
 from .lapack import eigh
-from .numba_regression import admm_rule, gap_rule
-from .rows import Rows, sweep, weighted_gram, weighted_sum
+from .rows import Rows, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
 CHECK_EVERY = 10
@@ -110,7 +109,7 @@ def fit_piecewise(
     """SVM or SVR by ADMM on the factor of the LS-SVM, down to a relative duality gap.
 
     The loss is split from the model by s = Zw + b: the w-step is a ridge regression with shrinkage
-    alpha * step, the s-step a proximal step per row (``admm_rule``). Weighted rows keep one
+    alpha * step, the s-step a proximal step per row. Weighted rows keep one
     threshold because their penalty carries the same weight as their loss.
 
     Parameters
@@ -126,45 +125,95 @@ def fit_piecewise(
     warm : PiecewiseFit, optional
         Solution for other labels or another alpha.
     """
-    shares = factor.shares
+    shares, rows = factor.shares, factor.rows
     if warm is None:
         # A step of 1 in the scale of the mean loss is right for most problems.
         target, dual, step = signs.astype(np.float64), np.zeros(len(shares)), 1.0
     else:
-        target, dual, step = warm.target.copy(), warm.dual.copy(), warm.step
-    codes = np.empty((len(shares), 1))
-    codes[:, 0] = shares * (target - dual)
-    right_side, bias = weighted_sum(factor.rows, codes)[0], float(codes.sum())
-
-    def rule(tile_scores, where):
-        sums = np.empty(5)
-        admm_rule(
-            tile_scores, shares[where], signs[where], target[where], dual[where],
-            kinks, bias, RELAXATION, step, codes[where], sums,
-        )  # fmt: skip
-        return codes[where], sums
-
+        target, dual, step = warm.target, warm.dual, warm.step
+    right_side, bias = _right_side(rows, shares, target, dual, 1.0)
+    shrunk = 1.0  # by which the dual is to be divided, since its column may not be here
     adapt_at = CHECK_EVERY
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
         if iteration % CHECK_EVERY == 0:
-            primal, bound = duality_gap(factor, signs, kinks, alpha, coef, bias, dual / step)
+            given = coef, bias, dual, step * shrunk
+            primal, bound = duality_gap(factor, signs, kinks, alpha, *given)
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
             reached = (primal - bound) / max(primal, 1e-6)
             if reached <= gap:
                 break
-        gathered, sums = sweep(factor.rows, coef[None, :], rule)
-        right_side, bias = gathered[0], float(sums[0])
+        columns = shares, signs, target, dual
+        given = coef, kinks, bias, step, shrunk
+        (target, dual), blocks = rows.run(admm_block, given, columns, (np.float64, np.float64))
+        gathered, sums = added_pairs(blocks)
+        right_side, bias, shrunk = gathered[0], float(sums[0]), 1.0
         if iteration == adapt_at:
             # Ever rarer, because a step that keeps changing need not converge.
             adapt_at *= 2
             ratio = _residual_ratio(sums)
             if not 0.5 <= ratio <= 2.0:
-                dual /= ratio
-                step /= ratio
-                codes[:, 0] = shares * (target - dual)
-                right_side, bias = weighted_sum(factor.rows, codes)[0], float(codes.sum())
+                shrunk, step = ratio, step / ratio
+                right_side, bias = _right_side(rows, shares, target, dual, shrunk)
     return PiecewiseFit(coef, bias, reached, target, dual, step)
+
+
+def _right_side(rows: Rows, shares, target, dual, shrunk: float) -> tuple[np.ndarray, float]:
+    """Return the right side of the ridge step, and the bias."""
+    columns = shares, target, dual
+    gathered, bias = added_pairs(rows.run(code_block, (shrunk,), columns)[1])
+    return gathered[0], float(bias)
+
+
+def code_block(block, parts, shrunk):
+    """Block function: weighted sum of rows by ``share * (s - u)``, and of these codes."""
+    shares, target, dual = parts
+    codes = shares * (target - dual / shrunk)
+    return (), (sum_block(block, (codes,))[1], block.xp.sum(codes))
+
+
+def admm_block(block, parts, coef, kinks, bias, step, shrunk):
+    """Block function: one ADMM update of the rows: over-relax, proximal step, dual update.
+
+    Makes the new s and u; sums ``weight * (s - u)`` over the rows, whose weighted sum is the right
+    side of the next ridge step, and the weighted squares of f - s, of the change of s, of s, of u.
+    """
+    shares, signs, target, dual = parts
+    xp, columns = block.xp, block.send(coef[:, None])
+    near, kept, gathered, sums = [], [], None, 0.0
+    for where, tile in block.tiles():
+        fitted = xp.astype(tile.scores(columns)[:, 0], xp.float64) + bias
+        w, s = shares[where], target[where]
+        point = RELAXATION * fitted + (1.0 - RELAXATION) * s + dual[where] / shrunk
+        low, high = _zone(signs[where], kinks, xp)
+        # The proximal point of a loss with slope one outside [low, high].
+        outside = point - xp.minimum(xp.maximum(point, low), high)
+        new = point - xp.clip(outside, -step, step)
+        u = point - new
+        part = tile.weighted_sum((w * (new - u))[:, None])
+        gathered = part if gathered is None else gathered + part
+        squares = ((fitted - new) ** 2, (new - s) ** 2, new**2, u**2)
+        sums = sums + xp.stack([xp.sum(w * (new - u)), *(xp.sum(w * q) for q in squares)])
+        near.append(new)
+        kept.append(u)
+    return (xp.concat(near), xp.concat(kept)), (xp.astype(gathered, xp.float64), sums)
+
+
+def _zone(signs, kinks, xp):
+    """Return the bounds between which a row of each sign costs nothing."""
+    positive = signs > 0
+    ends = [xp.full(positive.shape, float(kink), dtype=xp.float64) for kink in kinks]
+    if xp is not np:
+        ends = [xp.asarray(end, device=signs.device) for end in ends]
+    return xp.where(positive, ends[2], ends[0]), xp.where(positive, ends[3], ends[1])
+
+
+def added_pairs(blocks):
+    """Return the sums of two quantities over all blocks, in order."""
+    total = None
+    for pair in blocks:
+        total = pair if total is None else tuple(a + b for a, b in zip(total, pair))
+    return total
 
 
 def _residual_ratio(sums: np.ndarray) -> float:
@@ -174,23 +223,15 @@ def _residual_ratio(sums: np.ndarray) -> float:
     return float(np.clip(ratio**0.25, 0.1, 10.0))
 
 
-def duality_gap(factor, signs, kinks, alpha, coef, bias, subgradient) -> tuple[float, float]:
+def duality_gap(factor, signs, kinks, alpha, coef, bias, dual, step) -> tuple[float, float]:
     """Primal value at (w, b) and the value of a feasible dual point made from subgradients.
 
     A dual point has one number p_i per row in the box of its loss, with sum share_i p_i = 0. The
     heavier of the positive and the negative part is scaled down, which keeps p inside its box, and
     then the whole point to its best length.
     """
-    shares = factor.shares
-
-    def rule(tile_scores, where):
-        codes, sums = np.empty((tile_scores.shape[0], 2)), np.empty(5)
-        gap_rule(
-            tile_scores, shares[where], signs[where], subgradient[where], kinks, bias, codes, sums
-        )
-        return codes, sums
-
-    parts, sums = sweep(factor.rows, coef[None, :], rule)
+    given, columns = (coef, kinks, bias, step), (factor.shares, signs, dual)
+    parts, sums = added_pairs(factor.rows.run(gap_block, given, columns)[1])
     loss, up_value, up_mass, down_value, down_mass = sums
     primal = 0.5 * alpha * float(coef @ coef) + loss
     mass = min(up_mass, down_mass)
@@ -202,3 +243,29 @@ def duality_gap(factor, signs, kinks, alpha, coef, bias, subgradient) -> tuple[f
     quadratic = float(direction @ direction) / alpha
     length = 1.0 if quadratic <= 0 else min(1.0, max(0.0, -linear / quadratic))
     return primal, -length * linear - 0.5 * length**2 * quadratic
+
+
+def gap_block(block, parts, coef, kinks, bias, step):
+    """Block function: primal loss, conjugates and dual masses of the rows, for the duality gap.
+
+    For the subgradient p = u / step of each row's loss: weighted sums of rows by max(p, 0) and
+    max(-p, 0); the loss, and conjugate value and mass of both parts.
+    """
+    shares, signs, dual = parts
+    xp, columns = block.xp, block.send(coef[:, None])
+    gathered, sums = None, 0.0
+    for where, tile in block.tiles():
+        fitted = xp.astype(tile.scores(columns)[:, 0], xp.float64) + bias
+        w, p = shares[where], dual[where] / step
+        low, high = _zone(signs[where], kinks, xp)
+        nothing = xp.zeros_like(p)
+        loss = xp.maximum(nothing, xp.maximum(low - fitted, fitted - high))
+        up, down = w * xp.maximum(p, nothing), w * xp.maximum(-p, nothing)
+        part = tile.weighted_sum(xp.stack([up, down], axis=1))
+        gathered = part if gathered is None else gathered + part
+        # Where p = 0 a bound may be infinite: 0 inf = 0 here.
+        rising = xp.where(up > 0, up * xp.where(up > 0, high, nothing), nothing)
+        falling = xp.where(down > 0, down * xp.where(down > 0, low, nothing), nothing)
+        parts_of_sum = [w * loss, rising, up, -falling, down]
+        sums = sums + xp.stack([xp.sum(part) for part in parts_of_sum])
+    return (), (xp.astype(gathered, xp.float64), sums)

@@ -12,8 +12,15 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from .decisions import falling_sizes
-from .dedup import Sample
-from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
+from .dedup import FitInput
+from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
+from .features import centred_rows
+from .init import integer_seed
+from .model import Model
+from .rows import Rows, weighted_sum
+from .size_floor import Sizes, size_floor
+
+OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
 
 
 @dataclass(frozen=True)
@@ -147,14 +154,15 @@ def two_groups(means: np.ndarray, seed: int) -> np.ndarray:
     return np.where(labels == labels[0], -1, 1)
 
 
-def cluster_order(leaves: np.ndarray, sample: Sample, k: int) -> np.ndarray:
+def cluster_order(leaves: np.ndarray, sample: FitInput, k: int) -> np.ndarray:
     """Leaf of each cluster number: leaves with known labels keep them, the rest by falling size.
 
     Examples
     --------
-    >>> from maxmargin._core.dedup import make_sample
-    >>> X = np.arange(4.0)[:, None]
-    >>> sample = make_sample(X, None, np.array([-1, -1, -1, 0]), merge=False)
+    >>> from maxmargin._core.dedup import make_input
+    >>> from maxmargin._data.source import MemoryRows
+    >>> X = MemoryRows(np.arange(4.0)[:, None])
+    >>> sample = make_input(X, None, np.array([-1, -1, -1, 0]), merge=False)
     >>> cluster_order(np.array([0, 0, 1, 2]), sample, 3)
     array([2, 0, 1])
     """
@@ -177,3 +185,155 @@ def worst_reason(reasons: list[str]) -> str:
     """
     ranked = [CONVERGED, STALLED, CALLBACK, TIME, MAX_ITER]
     return max(reasons, key=ranked.index, default=CONVERGED)
+
+
+# -- splits in feature space ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SplitState:
+    """Labels and linear model of a two-way split."""
+
+    signs: np.ndarray
+    coef: np.ndarray
+    bias: float = 0.0
+    threshold_bias: float = 0.0
+    objective: float = np.inf
+
+
+@dataclass(frozen=True)
+class FittedSplit:
+    """One split in the coordinates of the root's features."""
+
+    coef: np.ndarray
+    intercept: float
+    outcome: Outcome
+    alpha: float
+    weight: float
+
+
+def recursive_splits(
+    rows: Rows, sample: FitInput, fmap, n_clusters: int, balance: float, split_leaf: Callable
+) -> Model:
+    """Return clusters by two-way splits of the most scattered leaf (section IV-C).
+
+    ``split_leaf(indices, known, sizes) -> (signs, FittedSplit)`` splits some rows, of which the
+    side is known where ``known`` is -1 or +1.
+    """
+    known, total = sample.known, sample.weights.sum()
+    floor = size_floor(balance, total, n_clusters, sample.whole)
+
+    def split(indices, clusters):
+        fixed = sides_of(rows, known[indices], indices, sample.rng)
+        classes = [len(np.unique(known[indices][fixed == side])) for side in (-1, 1)]
+        share = sample.weights[indices].sum() / total
+        side = balance * total * even_share(share, n_clusters)
+        sizes = Sizes(floor, clusters, side, *np.maximum(classes, 1))
+        return split_leaf(indices, fixed, sizes)
+
+    def capacity(indices):
+        # Known classes must part, room or not.
+        classes = len(np.unique(known[indices][known[indices] >= 0]))
+        if len(indices) < 2:
+            return max(len(indices), classes)
+        if _scatter(rows.part(indices), sample.weights[indices]) == 0:
+            return max(1, classes)
+        room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
+        return max(room, classes)
+
+    def priority(indices):
+        # Leaves that still mix known classes come first, then the most scattered.
+        if len(np.unique(known[indices][known[indices] >= 0])) > 1:
+            return np.inf
+        return _scatter(rows.part(indices), sample.weights[indices])
+
+    tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
+    order = cluster_order(tree.leaves, sample, n_clusters)
+    return _as_model(tree, order, fmap, rows.shape[1])
+
+
+def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Rows, Rows]:
+    """Rows of a leaf, centred and scaled on their own: as they are read, and stored."""
+    if len(indices) == rows.shape[0]:
+        return rows, rows
+    local = centred_rows(rows.part(indices), weights)[0]
+    return local, local.stored()
+
+
+def oriented_split(
+    outcome: Outcome, rows: Rows, local: Rows, weights, alpha: float
+) -> tuple[np.ndarray, FittedSplit]:
+    """Labels and model of a split, the model in terms of the root's features."""
+    coef, intercept = in_root_features(outcome.state, rows, local)
+    signs = outcome.state.signs
+    # A direction of its own for every split, whatever way the search came: the lighter side is +.
+    balance = float(weights @ signs)
+    if balance > 0 or (balance == 0 and signs[0] > 0):
+        signs, coef, intercept = -signs, -coef, -intercept
+    return signs, FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
+
+
+def in_root_features(state: SplitState, rows: Rows, local: Rows) -> tuple[np.ndarray, float]:
+    """``(x - o) s`` with a leaf's own centre and scale, in terms of the root's."""
+    coef = state.coef * (local.scale / rows.scale)
+    if local is rows:
+        return coef, state.threshold_bias
+    assert local.offset is not None
+    root_offset = 0.0 if rows.offset is None else rows.offset
+    centre = (local.offset - root_offset) * rows.scale
+    return coef, state.threshold_bias - float(coef @ centre)
+
+
+def check_known_sizes(known, weights, floor) -> None:
+    """Refuse known labels that leave one side of a split below its floor."""
+    heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
+    if heavier > 0 and heavier > weights.sum() - floor + 1e-9 * floor:
+        raise ValueError(
+            f"partial_labels put a weight of {heavier:g} of {weights.sum():g} on one side of a "
+            f"split, but balance asks for at least {floor:g} on the other. Lower balance."
+        )
+
+
+def sides_of(rows: Rows, labels: np.ndarray, indices: np.ndarray, rng) -> np.ndarray:
+    """Side of every row of a leaf by its class, 0 where unknown; one class alone stays together."""
+    classes = np.unique(labels[labels >= 0])
+    sides = np.zeros(len(indices), np.int8)
+    if len(classes) == 1:
+        sides[labels >= 0] = -1
+    elif len(classes) > 1:
+        means = np.stack([_mean_row(rows, indices[labels == c]) for c in classes])
+        for label, side in zip(classes, two_groups(means, integer_seed(rng))):
+            sides[labels == label] = side
+    return sides
+
+
+def _scatter(rows: Rows, weights: np.ndarray) -> float:
+    """Weighted sum of squared distances to the mean: tight clusters are left whole."""
+    scale = centred_rows(rows, weights)[2]
+    return float(weights.sum() / scale**2) if scale > 0 else 0.0
+
+
+def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:
+    chosen = rows.take(indices)
+    return weighted_sum(chosen, np.full((len(indices), 1), 1.0 / len(indices)))[0]
+
+
+def _as_model(tree, order, fmap, width) -> Model:
+    stump = FittedSplit(
+        np.zeros(width), -1.0, Outcome(SplitState(np.zeros(0), np.zeros(0)), 0.0), 0.0, 0.0
+    )
+    splits = [stump if s is None else s for s in tree.splits]
+    total = sum(s.weight for s in splits)
+    return Model(
+        features=fmap,
+        coef=np.array([s.coef for s in splits]).reshape(len(splits), width),
+        intercept=np.array([s.intercept for s in splits]),
+        paths=tree.paths[order].astype(np.float64),
+        objective=sum(s.weight * s.outcome.state.objective for s in splits if s.weight)
+        / max(total, 1e-300),
+        # Steps off the size floor carry a penalty, which is no objective.
+        history=[value for s in splits for value in s.outcome.history if value < OFF_FLOOR],
+        n_iter=sum(s.outcome.n_iter for s in splits),
+        stop_reason=worst_reason([s.outcome.stop_reason for s in splits]),
+        extras={"alpha_": splits[0].alpha if splits else 0.0},
+    )

@@ -1,1 +1,26 @@
-"""Where rows live: memory, files, dask and torch."""
+"""Where rows live: memory, files, dask and torch; only :func:`row_source` asks which."""
+
+from __future__ import annotations
+
+from .dask import DaskRows, LazyRows, is_dask
+from .source import RowSource
+from .torch import is_tensor, tensor_rows
+
+
+def row_source(X, lazy: bool = False) -> RowSource | LazyRows | None:
+    """Return the source of rows that are not a plain array; None for anything else.
+
+    Parameters
+    ----------
+    X : object
+        What a user passed as rows.
+    lazy : bool
+        Whether nothing of a dask array may be computed.
+    """
+    if isinstance(X, RowSource):
+        return X
+    if is_tensor(X):
+        return tensor_rows(X)
+    if is_dask(X):
+        return LazyRows(X) if lazy else DaskRows(X)
+    return None

@@ -1,4 +1,4 @@
-"""Blocks of a dask array: read here, or worked on where they are.
+"""Rows of a dask array: read here, or worked on where they are.
 
 Without a cluster the chunks are read one after another, as those of a file are. With a
 ``dask.distributed`` client every pass is one task per chunk: the columns it makes (labels, codes)
@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._core.rows import Rows, all_equal, blocks_of, part_of_column, tiles_of
-from .._core.threads import one_thread
-from .source import RowBlocks, SchedulerLost, check_block
+from .._threads import one_thread
+from .blocks import RowBlocks, check_block
+from .source import (
+    MemoryRows,
+    SchedulerLost,
+    all_equal,
+    blocks_of,
+    part_of_column,
+    tiles_of,
+)
 
 
 def is_dask(X) -> bool:
@@ -73,79 +79,65 @@ def as_dask_array(X, lengths: bool = False):
     return X
 
 
-def dask_array(rows: RowBlocks):
-    """A dask array with a chunk for each block, read on the worker."""
-    import dask
-    import dask.array as da
+class LazyRows:
+    """Rows of a dask array of which nothing is computed, not even their number."""
 
-    if len(rows) == 0:
-        raise ValueError(f"{rows.name} has no rows.")
-    meta = np.empty((0, rows.shape[1]), rows.dtype)
-    read = dask.delayed(_read)
-    reader = dask.delayed(rows.read, traverse=False)
-    chunks = [
-        da.from_delayed(read(reader, i, rows.dtype), (size, rows.shape[1]), rows.dtype, meta=meta)
-        for i, size in enumerate(rows.sizes.tolist())
-    ]
-    return da.concatenate(chunks)
+    column_names: tuple[str, ...] | None
+    in_memory = False
+
+    def __init__(self, X):
+        names = tuple(getattr(X, "columns", ()))
+        self.column_names = names if names and all(isinstance(n, str) for n in names) else None
+        self.array = as_dask_array(X)
+        self.shape = self.array.shape
+        self.dtype = _float_type(self.array.dtype)
+
+    def map(self, function, view, shared, width=None, n_jobs=1):
+        """Return a dask array of what a block function gives for every row, when asked for."""
+        found = np.empty(0, np.int32) if width is None else np.empty((0, width))
+        shape: dict = {"drop_axis": 1}
+        if width is not None:
+            shape = {"chunks": (self.array.chunks[0], (width,))}
+        given = function, view, shared, found, self.dtype
+        return self.array.map_blocks(_mapped_chunk, *given, meta=found, dtype=found.dtype, **shape)
 
 
-def _read(reader, i: int, dtype):
-    return reader(i).astype(dtype, copy=False)
+def _float_type(dtype) -> np.dtype:
+    return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
 
 
-def lazily(method: Callable, X, width: int | None = None, dtype=None):
-    """A method on every chunk of a dask array, when it is asked for.
+class DaskRows(LazyRows, RowBlocks):
+    """The chunks of a dask array, which are blocks of rows.
 
-    It gives a number for each row (int32 unless dtype says otherwise), or ``width`` (float64).
+    Parameters
+    ----------
+    X : dask array or dataframe
+    name : str
+        For messages.
     """
-    if width is None:
-        found = np.empty(0, dtype or np.int32)
-        return X.map_blocks(
-            _unless_empty, method, found, dtype=found.dtype, drop_axis=1, meta=found
-        )
-    scores, chunks = np.empty((0, width), dtype or np.float64), (X.chunks[0], (width,))
-    return X.map_blocks(
-        _unless_empty, method, scores, dtype=scores.dtype, chunks=chunks, meta=scores
-    )
 
-
-def _unless_empty(chunk, method, nothing):
-    return method(chunk) if chunk.shape[0] else nothing
-
-
-def like_dask(column: np.ndarray, X):
-    """A column of this process as a dask array, in chunks like those of X where they are known."""
-    import dask.array as da
-
-    chunks = getattr(X, "chunks", ((np.nan,),))[0]
-    return da.from_array(column, chunks="auto" if np.isnan(chunks).any() else (chunks,))
-
-
-class DaskBlocks(RowBlocks):
-    """The chunks of a dask array, which are blocks of rows."""
-
-    def __init__(self, X, name: str = "X", column_names: tuple[str, ...] | None = None):
+    def __init__(self, X, name: str = "X"):
+        LazyRows.__init__(self, X)
+        column_names, X = self.column_names, as_dask_array(X, lengths=True)
         if 0 in X.chunks[0] and X.shape[0] > 0:
             X = X.rechunk({0: tuple(size for size in X.chunks[0] if size)})
         self.array = X
         self.client = current_client()
-        is_sparse = self._first_is_sparse()
-        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        super().__init__(
+        RowBlocks.__init__(
+            self,
             _Chunks(X, self.client),
             X.chunks[0],
             X.shape[1],
-            dtype,
-            is_sparse=is_sparse,
+            _float_type(X.dtype),
+            is_sparse=self._first_is_sparse(),
             name=name,
             column_names=column_names,
         )
 
     @property
-    def is_remote(self) -> bool:  # type: ignore[override]
-        """Whether the chunks are worked on by a cluster."""
-        return self.client is not None
+    def local(self) -> bool:  # type: ignore[override]
+        """Whether this process reads the chunks."""
+        return self.client is None
 
     def _first_is_sparse(self) -> bool:
         import dask
@@ -156,15 +148,15 @@ class DaskBlocks(RowBlocks):
         return bool(_computed([first], self.client)[0])
 
     def part(self, indices: np.ndarray) -> RowBlocks:
-        """Some of the rows (rising indices), where they are."""
-        return DaskBlocks(self.array[indices], self.name)
+        """Return the chosen rows (rising numbers) where they are."""
+        return DaskRows(self.array[indices], self.name)
 
     def columns(self, chosen) -> RowBlocks:
-        """The same rows with some of the columns."""
-        return DaskBlocks(self.array[:, chosen].rechunk({1: -1}), self.name)
+        """Return the same rows with some of the columns."""
+        return DaskRows(self.array[:, chosen].rechunk({1: -1}), self.name)
 
     def _chosen(self, indices: np.ndarray):
-        if not self.is_remote:
+        if self.client is None:
             return super()._chosen(indices)
         import dask
 
@@ -185,34 +177,39 @@ class DaskBlocks(RowBlocks):
         back[order] = np.arange(len(order))
         return found[back]
 
-    def mapped(self, features) -> DaskBlocks:
-        """Features of all rows, computed once and kept on the cluster."""
+    def mapped(self, features, n_jobs=1):
+        """Return the features of all rows, computed once and kept on the cluster."""
+        if self.client is None:
+            return super().mapped(features, n_jobs)
         meta = np.empty((0, 0), features.dtype)
         chunks = self.array.chunks[0], (features.rank,)
         recipe = {"dtype": meta.dtype, "chunks": chunks, "meta": meta}
         Z = self.array.map_blocks(_map_chunk, features, self.dtype, **recipe)
         with _Connection(self.client):
             Z = self.client.persist(Z)
-        return DaskBlocks(Z, self.name)
+        return DaskRows(Z, self.name)
 
-    def like(self, column: np.ndarray):
-        """A column of this process as a dask array with the same chunks."""
+    def like(self, column, names=None):
+        """Return a column of this process, or of the cluster, as a dask array."""
+        import dask
         import dask.array as da
 
-        return da.from_array(column, chunks=(self.array.chunks[0],))
+        chunks = self.array.chunks[0]
+        if not isinstance(column, Kept):
+            return da.from_array(super().like(column, names), chunks=(chunks,))
+        pick, meta = dask.delayed(_pick), np.empty(0, column.dtype)
+        parts = [
+            da.from_delayed(pick(part, column.place, names), (size,), meta.dtype, meta=meta)
+            for part, size in zip(column.parts, chunks)
+        ]
+        return da.concatenate(parts)
 
     # -- a pass on a cluster -----------------------------------------------------------------
 
-    def blocks(self) -> list[tuple[int, int]]:
-        """Bounds of the blocks that a pass works on, chunk by chunk."""
-        return [
-            (self._start(i) + a, self._start(i) + b)
-            for i in range(len(self.sizes))
-            for a, b in blocks_of(int(self.sizes[i]))
-        ]
-
     def check(self) -> None:
-        """One pass that looks at every chunk: refuse what is not rows of numbers."""
+        """Refuse what is not rows of numbers, in one pass over the cluster."""
+        if self.client is None:
+            return
         import dask
 
         chunks, look = self.array.to_delayed().ravel(), dask.delayed(_complaint)
@@ -225,17 +222,15 @@ class DaskBlocks(RowBlocks):
             if complaint is not None:
                 raise ValueError(complaint)
 
-    def run(
-        self, rows: Rows, kernel: Callable, shared: tuple, columns: tuple, n_made: int
-    ) -> tuple[tuple, Iterator]:
-        """A block kernel on every chunk, as tasks of the cluster: see :func:`.rows.run`."""
+    def run(self, function, view, shared=(), columns=(), made=(), n_jobs=1):
+        """Call a block function on every chunk, as tasks of the cluster."""
+        if self.client is None:
+            return super().run(function, view, shared, columns, made, n_jobs)
         import dask
 
         # Everything that all chunks need is one task, sent once to every worker.
-        recipe = dask.delayed(
-            (kernel, replace(rows, data=None), shared, self.dtype), traverse=False
-        )
-        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(_first, pure=False)
+        recipe = dask.delayed((function, view, shared, self.dtype), traverse=False)
+        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(_pick, pure=False)
         places = [column.place if isinstance(column, Kept) else None for column in columns]
         jobs = []
         for i, chunk in enumerate(self.array.to_delayed().ravel()):
@@ -244,9 +239,9 @@ class DaskBlocks(RowBlocks):
             jobs.append(work(recipe, chunk, places, *parts))
         with _Connection(self.client):
             kept = self.client.persist(jobs)
-        made = tuple(Kept(tuple(kept), 1 + m) for m in range(n_made))
-        found = _computed([first(job) for job in kept], self.client)
-        return made, (sums for chunk in found for sums in chunk)
+        new = tuple(Kept(tuple(kept), 1 + m, np.dtype(kind)) for m, kind in enumerate(made))
+        found = _computed([first(job, 0) for job in kept], self.client)
+        return new, (sums for chunk in found for sums in chunk)
 
 
 class _Chunks:
@@ -265,6 +260,7 @@ class Kept:
 
     parts: tuple
     place: int
+    dtype: np.dtype
 
 
 @dataclass(frozen=True)
@@ -284,19 +280,28 @@ def _part_for(column, i: int, start: int, stop: int):
 
 
 def _on_chunk(recipe, chunk, places, *parts):
-    """The task: a kernel on the blocks of one chunk; its sums and the columns that it makes."""
-    kernel, rows, shared, dtype = recipe
+    """The task: a function on the blocks of one chunk; its sums and the columns that it makes."""
+    function, view, shared, dtype = recipe
     columns = [part if place is None else part[place] for part, place in zip(parts, places)]
     columns = [np.full(c.count, c.value) if isinstance(c, _Same) else c for c in columns]
-    rows = replace(rows, data=chunk.astype(dtype, copy=False), n_jobs=1)
+    chunk = MemoryRows(chunk.astype(dtype, copy=False))
     sums, made = [], []
     with one_thread():
         for start, stop in blocks_of(chunk.shape[0]):
-            cut = [column[start:stop] for column in columns]
-            new, block_sums = kernel(rows.block(start, stop), cut, *shared)
+            block = view.of(chunk.take(slice(start, stop)))
+            new, block_sums = function(block, [c[start:stop] for c in columns], *shared)
             sums.append(block_sums)
             made.append(new)
     return sums, *(np.concatenate(column) for column in zip(*made))
+
+
+def _mapped_chunk(chunk, function, view, shared, nothing, dtype):
+    """What a function gives for the rows of one chunk."""
+    if not chunk.shape[0]:
+        return nothing
+    check_block(chunk, chunk.shape, sparse.issparse(chunk), "X", 0)
+    with one_thread():
+        return MemoryRows(chunk.astype(dtype, copy=False)).map(function, view, shared)
 
 
 def _map_chunk(chunk, features, dtype):
@@ -305,8 +310,8 @@ def _map_chunk(chunk, features, dtype):
     return np.concatenate(tiles)
 
 
-def _first(results):
-    return results[0]
+def _pick(results, place, names=None):
+    return results[place] if names is None else names[results[place]]
 
 
 def _take(chunk, rows):

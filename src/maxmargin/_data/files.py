@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core.rows import BLOCK
 from .._files import DataError, resolved
 from .arrays import _check_array, npy_layout
+from .blocks import RowBlocks
 from .opening import explained, format_of
 from .sheet import Wish, number_columns, refuse_names
-from .source import RowBlocks
+from .source import BLOCK
 
 NPY_BYTES = 16 * 2**20  # of a block of a npy file, rounded to blocks of the engine
 TRANSPOSED = 4096  # rows of parquet columns that are brought together at a time: they fit the cache

@@ -1,311 +1,251 @@
-"""Rows that are read block by block: those of a file, or the chunks of a dask array.
+"""Where rows live: the one interface that methods see, and rows in memory.
 
-A :class:`RowBlocks` stands where an array or CSR matrix stands: it has a shape and a type, and
-``X[start:stop]`` and ``X[indices]`` bring rows into memory. A block is checked when it is read for
-the first time, so that no pass is spent on checking alone.
+A pass over the rows is a *block function*
+
+    function(block, parts, *shared) -> (new_parts, sums)
+
+of a block of rows that is at hand, of the parts of some columns (one entry per row) that belong to
+it, and of arguments that are the same for all blocks. :meth:`RowSource.run` calls it where the
+blocks are: on threads of this process, on the workers of a cluster, or on a device. Blocks are
+fixed and their sums come in order, so the result has the same bits on any number of threads.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
-from threading import Lock
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are still numbers
-KEPT = 2  # blocks in memory: reading in order, a slice spans two at most
+# OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits hardly
+# depend on how the rows are blocked.
+TILE = 1024
+BLOCK = 16 * TILE
+LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are finite
 
 
 class SchedulerLost(RuntimeError):
-    """The scheduler of a dask cluster does not answer any more.
+    """The scheduler of a cluster does not answer any more.
 
-    ``found`` is the best model so far, coefficients (k, r) and intercepts (k,), where there is one.
+    ``found`` is the best model so far: features, coefficients and intercepts, if there is one.
     """
 
-    found: tuple[np.ndarray, np.ndarray] | None = None
+    found: tuple[Any, np.ndarray, np.ndarray] | None = None
 
 
-class RowBlocks:
-    """Rows in blocks.
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows, wherever they are stored."""
 
-    Parameters
-    ----------
-    read : callable
-        ``read(i)`` gives block ``i``, an array or CSR matrix.
-    sizes : sequence of int
-        Rows in every block.
-    n_columns : int
-    dtype : dtype
-        float32 or float64; other numbers are turned into it.
-    is_sparse : bool
-        Whether blocks are CSR matrices.
-    name : str
-        For messages.
-    column_names : tuple of str or None
+    shape: tuple[int, int]
+    dtype: np.dtype
+    is_sparse: bool
+    in_memory: bool
+    local: bool
+    column_names: tuple[str, ...] | None
+
+    def check(self) -> None:
+        """Refuse values that are not finite, unless they are checked when they are read."""
+
+    def take(self, rows: np.ndarray | slice) -> Any:
+        """Return the chosen rows, an array or CSR matrix of the host."""
+
+    def part(self, rows: np.ndarray) -> RowSource:
+        """Return the chosen rows (rising numbers) where they are stored."""
+
+    def sample(self, rows: np.ndarray) -> RowSource:
+        """Return the chosen rows where several passes over them are fastest."""
+
+    def columns(self, chosen) -> RowSource:
+        """Return the same rows with some of the columns."""
+
+    def mapped(self, features, n_jobs: int) -> RowSource | None:
+        """Return stored features of all rows; None if there is no memory for them."""
+
+    def run(
+        self, function: Callable, view, shared: tuple, columns: tuple, made: tuple, n_jobs: int
+    ) -> tuple[tuple, Iterator]:
+        """Call a block function on every block; return the columns it makes and all sums."""
+
+    def map(self, function: Callable, view, shared: tuple, width: int | None, n_jobs: int) -> Any:
+        """Return what a block function gives for every row, in the user's container."""
+
+    def like(self, column, names: np.ndarray | None = None) -> Any:
+        """Return a column, renamed, in the user's container."""
+
+
+class LocalRows:
+    """Rows that this process reads range by range: a base of rows in memory and in files."""
+
+    in_memory = True
+    local = True
+    column_names: tuple[str, ...] | None = None
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def check(self) -> None:
+        """Do nothing: rows are checked when they are read, or have been."""
+
+    def take(self, rows):
+        """Return the chosen rows."""
+        raise NotImplementedError
+
+    def run(self, function, view, shared=(), columns=(), made=(), n_jobs=1):
+        """Call a block function on every block, on ``n_jobs`` threads."""
+        n = self.shape[0]
+        out = tuple(np.empty(n, dtype) for dtype in made)
+
+        def work(start, stop):
+            parts = tuple(part_of_column(column, start, stop) for column in columns)
+            new, sums = function(view.of(self.take(slice(start, stop))), parts, *shared)
+            for column, values in zip(out, new):
+                column[start:stop] = values
+            return sums
+
+        return out, each_block(n, work, n_jobs)
+
+    def map(self, function, view, shared, width=None, n_jobs=1):
+        """Return what a block function gives for every row."""
+        found = list(self.run(function, view, shared, n_jobs=n_jobs)[1])
+        if not found:
+            return np.zeros((0,) if width is None else (0, width))
+        return np.concatenate(found)
+
+    def like(self, column, names=None):
+        """Return the column, its entries replaced by ``names[entry]`` if they are given."""
+        if names is not None:
+            for start, stop in blocks_of(len(column)):  # all at once would copy it twice
+                column[start:stop] = names[column[start:stop]]
+        return column
+
+
+class MemoryRows(LocalRows):
+    """Rows of an array, a memory-mapped file or a CSR matrix.
 
     Examples
     --------
-    >>> X = RowBlocks(lambda i: np.full((2, 3), float(i)), [2, 2], 3, np.float64)
-    >>> X.shape, X[1:3, ].tolist(), X[np.array([3])].tolist()
-    ((4, 3), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]])
+    >>> rows = MemoryRows(np.arange(6.0).reshape(3, 2))
+    >>> rows.part(np.array([0, 2])).take(slice(None)).tolist()
+    [[0.0, 1.0], [4.0, 5.0]]
     """
 
-    is_remote = False
-    ndim = 2
-    room: float | None = None  # bytes for what may be kept of these rows; None: see the machine
+    def __init__(self, X, column_names: tuple[str, ...] | None = None):
+        self.X, self.column_names = X, column_names
+        self.shape, self.dtype, self.is_sparse = X.shape, X.dtype, sparse.issparse(X)
 
-    def __init__(
-        self,
-        read: Callable[[int], Any],
-        sizes,
-        n_columns: int,
-        dtype,
-        *,
-        is_sparse: bool = False,
-        name: str = "X",
-        column_names: tuple[str, ...] | None = None,
-    ):
-        self.read, self.is_sparse, self.name, self.column_names = (
-            read,
-            is_sparse,
-            name,
-            column_names,
-        )
-        self.sizes = np.asarray(sizes, np.int64)
-        self.ends = np.cumsum(self.sizes)
-        self.shape = (int(self.ends[-1]) if len(self.ends) else 0, int(n_columns))
-        self.dtype = np.dtype(dtype)
-        self._forget()
+    def replaced(self, X) -> MemoryRows:
+        """Return other values for the same user's container."""
+        return MemoryRows(X)
 
-    def _forget(self) -> None:
-        self._kept: OrderedDict[int, Any] = OrderedDict()
-        self._reading: dict[int, Lock] = {}
-        self._lock = Lock()
-        self._checked = np.zeros(len(self.sizes), bool)
+    def take(self, rows):
+        """Return the chosen rows; ranges are not copied."""
+        if not isinstance(rows, slice):
+            return self.X[rows]
+        start, stop, step = rows.indices(self.shape[0])
+        if start == 0 and stop == self.shape[0] and step == 1:
+            return self.X
+        return _csr_range(self.X, start, stop) if self.is_sparse and step == 1 else self.X[rows]
 
-    def __getstate__(self):
-        hidden = ("_kept", "_reading", "_lock", "_checked")
-        return {name: value for name, value in self.__dict__.items() if name not in hidden}
+    def part(self, rows):
+        """Return the chosen rows."""
+        return self if len(rows) == self.shape[0] else MemoryRows(self.X[rows])
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self._forget()
+    sample = part
 
-    def __repr__(self) -> str:
-        return f"RowBlocks({self.name}: {self.shape[0]} x {self.shape[1]} in {len(self.sizes)})"
+    def columns(self, chosen):
+        """Return the same rows with some of the columns."""
+        return MemoryRows(self.X[:, chosen])
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def _block(self, i: int):
-        """Block ``i``, kept for the next reader; two readers of one block wait for each other."""
-        with self._lock:
-            if i in self._kept:
-                self._kept.move_to_end(i)
-                return self._kept[i]
-            reading = self._reading.setdefault(i, Lock())
-        with reading:
-            with self._lock:
-                if i in self._kept:
-                    return self._kept[i]
-            block = self._checked_block(i)
-            with self._lock:
-                self._kept[i] = block
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-                self._reading.pop(i, None)
-        return block
-
-    def _checked_block(self, i: int):
-        block = self.read(i)
-        if not self._checked[i]:
-            shape = int(self.sizes[i]), self.shape[1]
-            check_block(block, shape, self.is_sparse, f"{self.name}, block {i}", self._start(i))
-            self._checked[i] = True
-        if block.dtype != self.dtype:
-            block = block.astype(self.dtype)
-        return block
-
-    def _start(self, i: int) -> int:
-        return int(self.ends[i] - self.sizes[i])
-
-    def __array__(self, *_args, **_kwargs):
-        raise TypeError(f"{self.name} is read block by block; X[:] brings all rows into memory.")
-
-    def __getitem__(self, rows):
-        if isinstance(rows, int | np.integer):
-            return self._chosen(np.array([rows]))[0]
-        if isinstance(rows, tuple):
-            if len(rows) == 2 and not _is_all(rows[1]):
-                return self.columns(rows[1])[rows[0]]
-            rows = rows[0]
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(self.shape[0])
-            if step == 1:
-                return self._range(start, max(start, stop))
-            rows = np.arange(start, stop, step)
-        return self._chosen(np.asarray(rows))
-
-    def _range(self, start: int, stop: int):
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        parts = []
-        while first < len(self.sizes) and self._start(first) < stop:
-            begin = self._start(first)
-            parts.append(self._block(first)[max(start - begin, 0) : stop - begin])
-            first += 1
-        return self._joined(parts)
-
-    def _chosen(self, indices: np.ndarray):
-        indices = self._places(indices)
-        order = np.argsort(indices, kind="stable")
-        rising = indices[order]
-        block = np.searchsorted(self.ends, rising, side="right")
-        picked = ((block == i, int(i)) for i in np.unique(block))
-        parts = ((w, self._block(i)[rising[w] - self._start(i)]) for w, i in picked)
-        if self.is_sparse:
-            found = self._joined([part for _, part in parts])
-        else:
-            found = np.empty((len(rising), self.shape[1]), self.dtype)  # a list would take as much
-            for where, part in parts:
-                found[where] = part
-        if (np.diff(order) == 1).all():
-            return found
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
-
-    def _places(self, indices: np.ndarray) -> np.ndarray:
-        """Row numbers from 0; those that count from the end are turned."""
-        if indices.dtype == bool:
-            return np.flatnonzero(indices)
-        n = self.shape[0]
-        if indices.size and (indices.min() < -n or indices.max() >= n):
-            raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
-        return np.where(indices < 0, indices + n, indices)
-
-    def _joined(self, parts: list):
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            empty = np.zeros((0, self.shape[1]), self.dtype)
-            return sparse.csr_matrix(empty) if self.is_sparse else empty
-        return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
-
-    def check(self) -> None:
-        """Look at all blocks where they are; others are looked at when they are read."""
-
-    def sample(self, indices: np.ndarray):
-        """Some of the rows, in memory unless they are better off where they are."""
-        return self[indices]
-
-    def part(self, indices: np.ndarray) -> RowBlocks:
-        """Some of the rows (rising indices), still to be read block by block."""
-        block = np.searchsorted(self.ends, indices, side="right")
-        places = {int(i): indices[block == i] - self._start(int(i)) for i in np.unique(block)}
-        return self._like(
-            _Chosen(self.read, tuple(places.items())), [len(p) for p in places.values()]
-        )
-
-    def columns(self, chosen) -> RowBlocks:
-        """The same rows with some of the columns."""
-        numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
-        view = self._like(_Columns(self.read, numbers), self.sizes)
-        view.shape = (self.shape[0], len(numbers))
-        if self.column_names is not None:
-            view.column_names = tuple(self.column_names[j] for j in numbers)
-        return view
-
-    def to_dask(self):
-        """The same rows as a dask array, a chunk for each block, read where it is worked on."""
-        from .dask import dask_array
-
-        return dask_array(self)
-
-    def _like(self, read: Callable, sizes) -> RowBlocks:
-        return RowBlocks(
-            read,
-            sizes,
-            self.shape[1],
-            self.dtype,
-            is_sparse=self.is_sparse,
-            name=self.name,
-            column_names=self.column_names,
-        )
+    def mapped(self, features, n_jobs=1):
+        """Return the features of all rows, stored."""
+        return store_mapped(self, features, n_jobs)
 
 
-class _Chosen:
-    """Reads some rows of some blocks."""
+def store_mapped(source: LocalRows, features, n_jobs: int) -> MemoryRows:
+    """Return the features of all rows in one array, mapped tile by tile."""
+    Z = np.empty((source.shape[0], features.rank), features.dtype)
 
-    def __init__(self, read, places):
-        self.read, self.places = read, places
+    def work(start, stop):
+        part = source.take(slice(start, stop))
+        for i, j in tiles_of(stop - start):
+            Z[start + i : start + j] = features.values(part[i:j])
 
-    def __call__(self, i: int):
-        block, rows = self.places[i]
-        return self.read(block)[rows]
-
-
-class _Columns:
-    """Reads some columns of every block."""
-
-    def __init__(self, read, numbers):
-        self.read, self.numbers = read, numbers
-
-    def __call__(self, i: int):
-        return self.read(i)[:, self.numbers]
+    for _ in each_block(len(Z), work, n_jobs):
+        pass
+    return MemoryRows(Z)
 
 
-def _is_all(columns) -> bool:
-    return isinstance(columns, slice) and columns == slice(None)
+def _csr_range(X, start: int, stop: int) -> sparse.csr_matrix:
+    """Return rows of a CSR matrix without copying them."""
+    first, last = X.indptr[start], X.indptr[stop]
+    view = sparse.csr_matrix((stop - start, X.shape[1]), dtype=X.dtype)
+    view.data, view.indices = X.data[first:last], X.indices[first:last]
+    view.indptr = X.indptr[start : stop + 1] - first
+    return view
 
 
-def check_block(block, shape, is_sparse: bool, where: str, first_row: int) -> None:
-    """Refuse a block that is not rows of numbers of the expected kind, and say where it is."""
-    if sparse.issparse(block) != is_sparse:
-        kinds = ("dense", "sparse")
-        raise ValueError(
-            f"{where} is {kinds[sparse.issparse(block)]}, the first block is {kinds[is_sparse]}."
-        )
-    if block.ndim != 2 or block.shape[1] != shape[1]:
-        raise ValueError(f"{where} has shape {block.shape}; {shape[1]} columns were expected.")
-    if block.shape[0] != shape[0]:
-        raise ValueError(f"{where} has {block.shape[0]} rows; {shape[0]} were expected.")
-    if block.dtype.kind not in "biuf":
-        raise ValueError(f"{where} holds {block.dtype} values; numbers were expected.")
-    values = block.data if sparse.issparse(block) else block
-    if values.dtype.kind != "f" or not values.size:
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def tiles_of(n_rows: int) -> Iterator[tuple[int, int]]:
+    """Return the bounds of the tiles of a block."""
+    return ((i, min(i + TILE, n_rows)) for i in range(0, n_rows, TILE))
+
+
+def blocks_of(n_rows: int) -> list[tuple[int, int]]:
+    """Return the bounds of the blocks of all rows."""
+    return [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
+
+
+def each_block(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
+    """Call ``work(start, stop)`` on fixed blocks of rows; yield the results in order.
+
+    The blocks do not depend on ``n_jobs``. Few results wait for their turn, and nothing happens
+    before the first one is asked for.
+
+    Examples
+    --------
+    >>> list(each_block(20_000, lambda start, stop: stop - start))
+    [16384, 3616]
+    """
+    bounds = blocks_of(n_rows)
+    if n_jobs == 1 or len(bounds) == 1:
+        yield from (work(*b) for b in bounds)
         return
-    low, high = float(values.min()), float(values.max())  # NaN and infinity show in one of them
-    limit = LARGEST32 if values.dtype == np.float32 else LARGEST
-    if low >= -limit and high <= limit:
-        return
-    if is_sparse:
-        bad = int(np.searchsorted(block.indptr, _first_bad(values, limit), side="right")) - 1
-    else:
-        bad = _first_bad(values, limit) // values.shape[1]
-    if np.isnan(low) or np.isnan(high) or np.isinf([low, high]).any():
-        raise ValueError(
-            f"{where}: row {bad} (row {first_row + bad} of all) contains NaN or infinity. Leave "
-            "out such rows or fill in the values."
-        )
-    raise ValueError(
-        f"{where}: row {bad} (row {first_row + bad} of all) has values above {limit:g}, whose "
-        f"squares in {values.dtype} are no numbers. Divide X by a constant first."
-    )
+    with ThreadPoolExecutor(n_jobs) as pool:
+        waiting: deque = deque()
+        try:
+            for b in bounds:
+                waiting.append(pool.submit(work, *b))
+                if len(waiting) > 2 * n_jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
-def _first_bad(values: np.ndarray, limit: float) -> int:
-    good = np.abs(values) <= limit  # False for NaN
-    return int(np.argmin(good.ravel()))
+def part_of_column(column, start: int, stop: int) -> np.ndarray:
+    """Return the entries of some rows; a repeated value takes no memory before."""
+    part = column[start:stop]
+    return np.ascontiguousarray(part) if part.strides[0] == 0 else part
 
 
-def available_memory() -> float:
-    """Bytes of memory that can be had, infinity where the system does not say."""
-    try:
-        with open("/proc/meminfo") as f:
-            lines = dict(line.split(":", 1) for line in f)
-        return float(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return float("inf")
+def repeated(value, n: int) -> np.ndarray:
+    """Return a column of one value for all rows, without memory for it.
+
+    Examples
+    --------
+    >>> repeated(np.int8(-1), 4)
+    array([-1, -1, -1, -1], dtype=int8)
+    """
+    return np.broadcast_to(value, n)
+
+
+def all_equal(column: np.ndarray) -> bool:
+    """Return whether a column is known to repeat one value."""
+    return column.strides[0] == 0

@@ -110,9 +110,11 @@ def _cut_kernel(
 
 def can_fuse(data: Any, k: int) -> bool:
     """Whether a pass over these rows fits the kernel: float32, not too wide, matrix units there."""
+    if not (triton and getattr(data, "is_cuda", False)):
+        return False
     import torch
 
-    if not (triton and data.is_cuda and torch.version.cuda and data.dtype == torch.float32):
+    if not (torch.version.cuda and data.dtype == torch.float32):
         return False
     if data.shape[1] > WIDEST or not 2 <= k <= MOST_CLUSTERS:
         return False

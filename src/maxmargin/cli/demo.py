@@ -83,7 +83,7 @@ def compare(name: str, X: Any, truth: Any) -> dict[str, Any]:
     from sklearn.cluster import KMeans
 
     from maxmargin import AlternatingMarginClustering
-    from maxmargin._core.threads import one_thread
+    from maxmargin._threads import one_thread
     from maxmargin.metrics import clustering_accuracy
 
     model = AlternatingMarginClustering(2, balance=BALANCE, random_state=0)

@@ -26,13 +26,13 @@ SHARED = (
 METHODS = {
     "auto": Method(
         "maxmargin:MaxMarginClustering",
-        ("kernel", "balance", "n_init", "seed", "n_jobs", "max_exact", "time_budget"),
+        ("kernel", "balance", "n_init", "seed", "n_jobs", "max_samples", "time_budget"),
     ),
     "alternating": Method(
         "maxmargin:AlternatingMarginClustering", (*SHARED, "loss", "epsilon", "alpha")
     ),
     "least-squares": Method(
-        "maxmargin:LeastSquaresMarginClustering", (*SHARED, "ridge", "search", "max_exact", "pca")
+        "maxmargin:LeastSquaresMarginClustering", (*SHARED, "ridge", "search", "max_samples", "pca")
     ),
     "pairwise": Method(
         "maxmargin:PairwiseMarginClustering",
@@ -120,7 +120,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": ["shaking", "steepest", "stochastic"],
         "help": "label search of least-squares (default: shaking)",
     },
-    "max_exact": {
+    "max_samples": {
         "type": positive,
         "help": "most rows that auto and least-squares fit on (default: 4000)",
     },

@@ -25,86 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core.qp import QpSolution, ScoreBalance, solve_qp
-from .._core.rows import TILE, Rows, all_equal, repeated, run, tiles_of
+from .._core.qp import CutPool
+from .._core.rows import Block, Rows
+from .._data.source import TILE, all_equal, repeated
+from ._device import device_moves, device_pass
 from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
-
-IDLE = 10  # solutions without use after which a cut is dropped
-
-
-class CutPool:
-    """Cuts with their products, in blocks of columns.
-
-    Parameters
-    ----------
-    width : int
-        Length of the cuts' vectors.
-    blocks : sequence of slices or index arrays, optional
-        Columns whose products are kept apart, such as those of one kernel; all by default.
-
-    Examples
-    --------
-    >>> pool = CutPool(2)
-    >>> pool.add(np.array([2.0, 0.0]), 1.0)
-    >>> pool.solve(alpha=1.0).value, pool.coef(alpha=1.0)
-    (0.125, array([0.5, 0. ]))
-    """
-
-    def __init__(self, width: int, blocks: tuple | None = None):
-        self.blocks: tuple = (slice(0, width),) if blocks is None else tuple(blocks)
-        self.vectors = np.empty((0, width))
-        self.gains = np.empty(0)
-        self.grams = np.empty((len(self.blocks), 0, 0))
-        self.multipliers = np.empty(0)
-        self.block_weights = np.ones(len(self.blocks))
-        self.idle = np.empty(0, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.gains)
-
-    def add(self, vector: np.ndarray, gain: float) -> None:
-        """Append a cut; its products with the others are one row of the Gram matrices."""
-        m = len(self)
-        self.vectors = np.concatenate([self.vectors, vector[None, :]])
-        self.gains = np.append(self.gains, gain)
-        self.multipliers = np.append(self.multipliers, 0.0)
-        self.idle = np.append(self.idle, 0)
-        grown = np.zeros((len(self.blocks), m + 1, m + 1))
-        for gram, old, block in zip(grown, self.grams, self.blocks):
-            gram[:m, :m] = old
-            gram[m] = gram[:, m] = self.vectors[:, block] @ vector[block]
-        self.grams = grown
-
-    def shift(self, change: np.ndarray, gains: np.ndarray) -> None:
-        """Add to every cut's vector and gain."""
-        self.vectors = self.vectors + change
-        self.gains = self.gains + gains
-        self.grams = np.stack([self.vectors[:, b] @ self.vectors[:, b].T for b in self.blocks])
-
-    def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
-        """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
-        gram = np.tensordot(self.block_weights, self.grams, 1) / alpha
-        solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
-        self.keep(solution.multipliers)
-        return solution
-
-    def keep(self, multipliers: np.ndarray) -> None:
-        """Take over the multipliers of a solution; count for how long each cut was of no use."""
-        self.multipliers = multipliers
-        self.idle = np.where(multipliers > 0, 0, self.idle + 1)
-
-    def coef(self, alpha: float) -> np.ndarray:
-        """The best W for these cuts (without score balance)."""
-        return self.multipliers @ self.vectors / alpha
-
-    def prune(self, idle: int = IDLE) -> np.ndarray:
-        """Drop cuts that were of no use in the last ``idle`` solutions; return which were kept."""
-        keep = self.idle < idle
-        if not keep.all():
-            self.vectors, self.gains = self.vectors[keep], self.gains[keep]
-            self.multipliers, self.idle = self.multipliers[keep], self.idle[keep]
-            self.grams = self.grams[:, keep][:, :, keep]
-        return keep
 
 
 @dataclass(frozen=True)
@@ -220,8 +145,8 @@ class LabelledCuts:
         columns = [self.weights, self.known if fixed is None else fixed]
         if fixed is None and self.codes:
             columns += [self.labels, *self.codes]
-        made, parts = run(
-            rows, cut_block, (coef, levels, self.dtype), tuple(columns), (self.dtype, self.dtype)
+        made, parts = rows.run(
+            cut_block, (coef, levels, self.dtype), tuple(columns), (self.dtype, self.dtype)
         )
         found: list = []
         moved = _MovedSum(len(self.codes), k, rows)
@@ -268,23 +193,25 @@ class LabelledCuts:
         self.shares = self.shares[keep]
 
 
-def cut_block(block: Rows, parts, coef, levels, dtype):
-    """Block kernel: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
+def cut_block(block: Block, parts, coef, levels, dtype):
+    """Block function: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
 
     ``parts`` are weights and fixed labels, and with free labels also the old ones and the codes of
     every cut so far.
     """
-    (n, width), k = block.shape, len(coef)
+    k = len(coef)
     weights, fixed, *before = parts
+    if block.xp is not np:
+        labels, codes, gathered, sums = device_pass(block, coef, levels, weights, fixed, dtype)
+        moves = device_moves(block, weights, labels, before, k) if before else None
+        return (labels, codes), (gathered, sums, moves)
+    n, width = block.shape
     labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
     rule = weights, fixed, *levels
     if not block.is_near:
         gathered = _tiled_pass(block, coef, rule, labels, codes, sums)
     else:
-        offset = np.zeros(width) if block.offset is None else block.offset
-        wide = coef.T * block.scale
-        columns = np.ascontiguousarray(wide, block.dtype)
-        shift = (-(offset @ wide)).astype(block.dtype)
+        offset, columns, shift = _centred_columns(block, coef)
         if block.is_sparse:
             X, flat = block.data, np.zeros(width * k, block.dtype)
             matrix = X.data, X.indices, X.indptr
@@ -298,38 +225,43 @@ def cut_block(block: Rows, parts, coef, levels, dtype):
     return (labels, codes), (gathered, sums, moves)
 
 
-def _tiled_pass(block: Rows, coef, rule, labels, codes, sums) -> np.ndarray:
-    """The pass over rows that must be centred, or mapped, before they are multiplied."""
-    columns = np.ascontiguousarray(coef.T, block.dtype)
+def _centred_columns(block: Block, coef):
+    """Return the offset, the columns of W' and their shift, with which rows are read as stored."""
+    offset = np.zeros(block.shape[1]) if block.offset is None else np.asarray(block.offset)
+    wide = coef.T * block.scale
+    return offset, block.send(wide), block.send(-(offset @ wide))
+
+
+def _tiled_pass(block: Block, coef, rule, labels, codes, sums) -> np.ndarray:
+    """Make the pass over rows that must be centred, or mapped, before they are multiplied."""
+    columns = block.send(coef.T)
     weights, fixed = rule[:2]
     gathered = np.zeros((len(coef), block.shape[1]))
-    for i, j in tiles_of(block.shape[0]):
-        tile = block.tile(i, j)
+    for where, tile in block.tiles():
         scores = tile.scores(columns)
         matrix = np.empty(scores.shape, scores.dtype)
-        found = labels[i:j], codes[i:j]
-        given = weights[i:j], fixed[i:j], rule[2], rule[3]
-        cut_rule(scores, *given, *found, matrix, sums)
+        given = weights[where], fixed[where], rule[2], rule[3]
+        cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
         gathered += tile.weighted_sum(matrix)
     return gathered
 
 
-def _moves(block: Rows, weights, labels, before, k: int):
-    """Columns, products, sums of codes and changes of gains of the rows that change cluster."""
+def _moves(block: Block, weights, labels, before, k: int):
+    """Return columns, products, sums of codes and changes of gains of rows that change cluster."""
     old, codes = before[0], before[1:]
     moved = np.flatnonzero(labels != old)
     if not moved.size:
         return None
-    chosen = block.take(moved)
+    chosen = block.taken(moved)
     given = weights[moved], old[moved], labels[moved], np.stack([c[moved] for c in codes])
     gains, cuts = np.zeros(len(codes)), len(codes)
     if not chosen.is_sparse:
         gathered, sums = np.zeros((cuts * k, chosen.shape[1])), np.zeros(cuts * k)
-        for i, j in tiles_of(len(moved)):
-            matrix, part = np.empty((j - i, cuts * k), chosen.dtype), np.empty(cuts)
-            some, was, now, ruled = (np.ascontiguousarray(column[..., i:j]) for column in given)
+        for where, tile in chosen.tiles():
+            some, was, now, ruled = (np.ascontiguousarray(column[..., where]) for column in given)
+            matrix, part = np.empty((len(some), cuts * k), chosen.dtype), np.empty(cuts)
             moved_rule(some, was, now, ruled, matrix, part)
-            gathered += chosen.tile(i, j).weighted_sum(matrix)
+            gathered += tile.weighted_sum(matrix)
             sums += matrix.sum(axis=0, dtype=np.float64)
             gains += part
         return None, gathered, sums, gains

@@ -39,14 +39,14 @@ from numbers import Real
 
 import numpy as np
 
-from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
+from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.dedup import Sample
-from .._core.features import fit_features, kernel_params
+from .._core.decisions import lead_losses
+from .._core.dedup import FitInput
+from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor, warn_short
-from ..least_squares._label_search import lead_losses
 from ._cuts import LabelledCuts
 from ._search import GROWTH, NOTHING_FOUND, SAMPLE_BYTES, START_ROWS, Task, search
 
@@ -219,9 +219,6 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _mergeable(self) -> bool:
-        return isinstance(self.init, str)
-
     def _decision_losses(self, decision):
         return lead_losses(decision)
 
@@ -241,51 +238,41 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         mapped = super().estimate_memory(n_samples, n_features, in_blocks)
         return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
 
-    def _fit_features(self, sample: Sample, rng, n_jobs):
-        params = kernel_params(sample.X, self.kernel, self.gamma, self.degree, self.coef0, rng)
-        return fit_features(
-            sample.X,
-            sample.weights,
-            kernel=self.kernel,
-            params=params,
-            n_components=self.n_components,
-            rng=rng,
-            n_jobs=n_jobs,
-            center=self.center,
-            widest=None,  # nothing here is factored: a linear problem stays as wide as it is
-        )
-
-    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
-        k, width = self.n_clusters, rows.shape[1]
+    def _fit_model(self, data: FitInput) -> Model:
+        # Nothing here is factored: a linear problem stays as wide as it is.
+        fmap, rows = self._features(data, center=self.center, widest=None)
+        k, weights = self.n_clusters, data.weights
         if k == 1:
-            return Model(np.zeros((1, width)), np.zeros(1), np.eye(1), extras=NOTHING_FOUND)
+            return Model(fmap, np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1),
+                         extras=NOTHING_FOUND)  # fmt: skip
         mean, bound = None, self.score_balance
         if bound is not None and not self.center:
-            mean = weighted_sum(rows, (sample.weights / sample.weights.sum())[:, None])[0]
+            mean = weighted_sum(rows, (weights / weights.sum())[:, None])[0]
             if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
                 mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
         task = Task(
             penalty=Ridge(alpha, bound, mean),
-            floor=size_floor(self.balance, sample.weights.sum(), k, sample.whole),
+            floor=size_floor(self.balance, weights.sum(), k, data.whole),
             nesting=self.nesting,
             anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
             tol=self.tol,
             max_iter=self.max_iter,
-            watch=watch,
+            watch=data.watch,
+            features=fmap,
         )
         found = search(
-            LabelledCuts(rows, sample.weights, sample.known, k),
+            LabelledCuts(rows, weights, data.known, k),
             task,
-            given=self._given_labels(sample, warm),
+            given=data.initial,
             init=self.init,
             n_starts=10 if self.n_init == "auto" else self.n_init,
-            rng=rng,
+            rng=data.rng,
         )
         state = found.outcome.state
         if state.missing > 0:
             warn_short(self.balance, state.missing, task.floor)
-        return Model(**found.fields, extras=found.report)
+        return Model(fmap, **found.fields, extras=found.report)
 
 
 def default_alpha(k: int) -> float:

@@ -21,7 +21,7 @@ from .._core.features import (
     mapped_rows,
 )
 from .._core.rows import Rows
-from .._data.source import RowBlocks
+from .._data.source import RowSource
 
 PARAMETERS = ("gamma", "degree", "coef0", "width")
 
@@ -46,11 +46,13 @@ class Source:
     params: dict = field(default_factory=dict)
     columns: np.ndarray | None = None
 
-    def of(self, X):
-        """The columns of X that the kernel sees."""
+    def of(self, X, xp=np):
+        """Return the columns of X that the kernel sees."""
         if self.columns is None:
             return X
-        return X.columns(self.columns) if isinstance(X, RowBlocks) else X[:, self.columns]
+        if xp is not np:
+            return xp.take(X, self.columns, axis=1)
+        return X.columns(self.columns) if isinstance(X, RowSource) else X[:, self.columns]
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,17 @@ class FeatureStack:
         """Rows of features, mapped tile by tile as they are read."""
         return Rows(X, n_jobs=n_jobs, features=self)
 
-    def values(self, X) -> np.ndarray:
-        """Features of a tile of raw rows."""
-        parts = [m.values(s.of(X)) for s, m in zip(self.sources, self.maps)]
-        return np.hstack([part.astype(self.dtype, copy=False) for part in parts])
+    def values(self, X, xp=np):
+        """Return the features of a tile of raw rows."""
+        parts = [m.values(s.of(X, xp), xp) for s, m in zip(self.sources, self.maps)]
+        return xp.concat([xp.astype(part, self.dtype) for part in parts], axis=1)
+
+    def sent(self, send, xp) -> FeatureStack:
+        """Return the stack with its arrays in another namespace; ``send`` takes them there."""
+        sources = tuple(
+            replace(s, columns=None if s.columns is None else send(s.columns)) for s in self.sources
+        )
+        return replace(self, sources=sources, maps=tuple(m.sent(send, xp) for m in self.maps))
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
         """The same rows of features, mapped once and kept."""
@@ -160,7 +169,7 @@ def read_sources(kernels, X, names) -> list[Source]:
     ----------
     kernels : list
         Each a name, a callable, (name, parameters), or (columns, any of these).
-    X : array of shape (n, d)
+    X : RowSource of shape (n, d)
     names : sequence of str or None
         Names of the columns of X, where it has any.
     """
@@ -177,7 +186,7 @@ def read_sources(kernels, X, names) -> list[Source]:
         while name in taken:
             name, copy = f"{source.name} ({copy})", copy + 1
         if source.kernel == "precomputed":
-            _check_matrix(source.of(X), f"kernels[{number}]", X.shape[0])
+            _check_matrix(source.of(X).take(slice(None)), f"kernels[{number}]", X.shape[0])
         found.append(replace(source, name=name))
     return found
 

@@ -42,22 +42,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
+from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.dedup import Sample
+from .._core.decisions import lead_losses
+from .._core.dedup import FitInput
+from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.size_floor import size_floor, warn_short
-from .._core.threads import one_thread
-from .._data.dask import is_dask, lazily
-from .._data.source import RowBlocks
-from .._data.torch import is_tensor
-from .._elsewhere import lazy_rows, nameless, of_tensor
-from ..least_squares._label_search import lead_losses
 from ._cuts import LabelledCuts
 from ._estimator import default_alpha
 from ._kernel_list import fit_stack, kernel_of, read_sources
@@ -235,35 +232,22 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     _pairwise = False
 
     def transform(self, X) -> np.ndarray:
-        """Features of the learned kernel: sqrt(beta_k) Phi_k(x), side by side.
+        """Return the features of the learned kernel: sqrt(beta_k) Phi_k(x), side by side.
 
-        Their products are ``sum_k beta_k K_k``, up to the rank of the maps. A dask array gives a
-        dask array, a tensor gives a tensor.
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any kind that ``fit`` takes.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Features whose products are ``sum_k beta_k K_k``, up to the rank of the maps.
         """
         check_is_fitted(self)
-        if is_dask(X):
-            fmap = self.feature_map_
-            return lazily(nameless(self)._features, lazy_rows(self, X), fmap.rank, fmap.dtype)
-        if is_tensor(X):
-            return of_tensor(self, X, self._features, self._device_features)
-        return self._features(X)
-
-    def _features(self, X) -> np.ndarray:
-        """:meth:`transform` in memory."""
-        X = self._validated(X, reset=False)
-        with one_thread():
-            Z = self.feature_map_.stored_rows(X[:] if isinstance(X, RowBlocks) else X).data
-        return Z * self._roots().astype(Z.dtype)
-
-    def _device_features(self, rows, *_splits):
-        """:meth:`transform` on a device."""
-        Z = rows.data.mapped(rows.features).tensor
-        return Z * Z.new_tensor(self._roots())
-
-    def _roots(self) -> np.ndarray:
-        """sqrt(beta_k) for every feature."""
-        roots = np.sqrt(np.array(list(self.kernel_weights_.values())))
-        return np.repeat(roots, [m.rank for m in self.feature_map_.maps])
+        weights = np.array(list(self.kernel_weights_.values()))
+        roots = np.repeat(np.sqrt(weights), [m.rank for m in self.feature_map_.maps])
+        return self._mapped(X, partial(feature_block, roots=roots), len(roots))
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
@@ -271,10 +255,10 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def _has_matrices(self) -> bool:
         """Whether columns of X stand for rows: kernel matrices are among the kernels."""
         listed = [self.kernels] if isinstance(self.kernels, str) else self.kernels
-        return "precomputed" in map(kernel_of, listed)
+        return "precomputed" in [k for k in map(kernel_of, listed) if isinstance(k, str)]
 
     def _mergeable(self) -> bool:
-        return isinstance(self.init, str) and not self._has_matrices()
+        return super()._mergeable() and not self._has_matrices()
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
@@ -287,35 +271,36 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
-    def _fit_features(self, sample: Sample, rng, n_jobs):
+    def _stack(self, data: FitInput):
+        """Return the rows to fit on, the maps of all kernels, and the mapped rows."""
         if self.score_balance is not None and not self.center:
             raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
         self._check_solver()
-        X, n = sample.X, sample.X.shape[0]
-        if self._has_matrices() and n < sample.n_given:
+        X, n = data.X, data.X.shape[0]
+        if self._has_matrices() and n < data.n_given:
             raise ValueError(
                 "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
                 "leave out those rows, and their columns of every kernel."
             )
-        sources = read_sources(self._listed(X), X, getattr(self, "feature_names_in_", None))
+        sources = read_sources(self._listed(X), X, data.names)
         chosen = np.arange(n)
         if self.subset is not None and self.subset < n:
             if any(source.kernel == "precomputed" for source in sources):
                 raise ValueError("subset does not go with precomputed kernels: pass fewer rows.")
-            chosen = rng.choice(n, max(self.subset, self.n_clusters), replace=False)
-            chosen = np.union1d(chosen, np.flatnonzero(sample.known >= 0))  # they name clusters
-            X = X[chosen]
-        self._chosen = chosen
-        return fit_stack(
+            chosen = data.rng.choice(n, max(self.subset, self.n_clusters), replace=False)
+            chosen = np.union1d(chosen, np.flatnonzero(data.known >= 0))  # they name clusters
+            X = X.sample(chosen)
+        stack, rows = fit_stack(
             X,
-            sample.weights[chosen],
+            data.weights[chosen],
             sources,
             n_components=self.n_components,
-            rng=rng,
-            n_jobs=n_jobs,
+            rng=data.rng,
+            n_jobs=data.n_jobs,
             center=self.center,
             normalize=self.normalize,
         )
+        return chosen, stack, rows
 
     def _listed(self, X) -> list:
         """The kernels as a list."""
@@ -347,39 +332,41 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         except ImportError:
             raise ImportError("solver='socp' needs clarabel: pip install maxmargin[sdp].") from None
 
-    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
-        k, chosen = self.n_clusters, self._chosen
-        del self._chosen
+    def _fit_model(self, data: FitInput) -> Model:
+        k, (chosen, fmap, rows) = self.n_clusters, self._stack(data)
+        width = {"_n_features_out": fmap.rank}
         names = [source.name for source in fmap.sources]
         if k == 1:
             even = np.full(len(names), len(names) ** (-1.0 / self.weight_norm))
             weights = {"kernel_weights_": dict(zip(names, even.tolist()))}
             coef = np.zeros((1, rows.shape[1]))
-            return Model(coef, np.zeros(1), np.eye(1), extras={**NOTHING_FOUND, **weights})
+            extras = {**NOTHING_FOUND, **weights, **width}
+            return Model(fmap, coef, np.zeros(1), np.eye(1), extras=extras)
         # With even weights the kernels add up to one of mean square M^(1 - 1/p).
         whole = len(names) ** (1.0 - 1.0 / self.weight_norm)
         alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
         penalty = KernelWeights(
             alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver
         )
-        weights, known = sample.weights[chosen], sample.known[chosen]
+        weights, known = data.weights[chosen], data.known[chosen]
         task = Task(
             penalty=penalty,
-            floor=size_floor(self.balance, weights.sum(), k, sample.whole),
+            floor=size_floor(self.balance, weights.sum(), k, data.whole),
             nesting="merged",
             anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
             tol=self.tol,
             max_iter=self.max_iter,
-            watch=watch,
+            watch=data.watch,
+            features=fmap,
         )
-        given = self._given_labels(sample, warm)
+        given = data.initial
         found = search(
             LabelledCuts(rows, weights, known, k, fmap.blocks),
             task,
             given=None if given is None else given[chosen],
             init=self.init,
             n_starts=max(10, 2 * len(names) + 2) if self.n_init == "auto" else self.n_init,
-            rng=rng,
+            rng=data.rng,
         )
         state = found.outcome.state
         if state.missing > 0:
@@ -392,11 +379,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         if k == 2:
             fields["history"] = report["best_history_"]
         weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
-        return Model(**fields, extras={**report, **weights_found})
-
-    def _publish_run(self, model: Model) -> None:
-        super()._publish_run(model)
-        self._n_features_out = self.feature_map_.rank
+        return Model(fmap, **fields, extras={**report, **weights_found, **width})
 
     def _warn_if_trivial(self, value: float, alpha: float) -> None:
         if value > TRIVIAL:
@@ -406,6 +389,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
                 UserWarning,
                 stacklevel=2,
             )
+
+
+def feature_block(block, _parts, *_model, roots):
+    """Block function: features of the rows, scaled column by column."""
+    scale = block.send(roots)
+    return (), block.xp.concat([tile.values * scale for _, tile in block.tiles()])
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from scipy.optimize import linear_sum_assignment
 from .._core.assign import floor_prices
 from .._core.descent import CONVERGED, MAX_ITER, STALLED, Outcome, descend
 from .._core.init import kmeans_labels
-from .._core.rows import all_equal, cluster_means, scores
-from .._data.source import SchedulerLost
+from .._core.rows import cluster_means, scores
+from .._data.source import SchedulerLost, all_equal
 from ._cuts import LabelledCuts, Look
 
 ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
@@ -70,6 +70,7 @@ class Task:
     tol: float
     max_iter: int
     watch: Callable[[float], str | None]
+    features: Any = None  # map that the rows come from, for a checkpoint
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Stage:
             return state
         point = state.coef, state.intercept
         # The scores of all rows need not fit into memory where the rows do not.
-        blocked = self.cuts.rows.is_blocked
+        blocked = not self.cuts.rows.source.in_memory
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
             prices = self.prices(*point, exact=not blocked, more=more)
             look = self.cuts.look(*point, prices)
@@ -349,7 +350,7 @@ def starts_of(cuts: LabelledCuts, task: Task, init: str, n_starts: int, rng) -> 
     """
     k, rows, weights, known = cuts.k, cuts.rows, cuts.weights, cuts.known
     n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
-    points = rows.data.astype(np.float64, copy=False)  # few rows; the same starts for any type
+    points = rows.source.take(slice(None)).astype(np.float64, copy=False)  # few rows
     views = [points, *(points[:, block] for block in cuts.blocks or ())]
     starts = []
     for j in range(n_kmeans):
@@ -451,7 +452,7 @@ def _model_kept(stage: Stage, state: State):
         yield
     except SchedulerLost as lost:
         best = state if stage.best is None else stage.best
-        lost.found = best.coef, best.intercept + best.prices
+        lost.found = stage.task.features, best.coef, best.intercept + best.prices
         raise
 
 

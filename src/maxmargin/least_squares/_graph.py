@@ -84,9 +84,9 @@ class MixedMap:
         """Number of features."""
         return len(self.places) * (len(self.kernels) + (self.n_neighbors > 0))
 
-    def rows(self, X, n_jobs: int = 1) -> MixedRows:
-        """Rows of the features, made tile by tile as they are read."""
-        return MixedRows(X, n_jobs=n_jobs, features=self)
+    def rows(self, X, n_jobs: int = 1) -> Rows:
+        """Return rows of the features, made tile by tile as they are read."""
+        return Rows(X, n_jobs=n_jobs, features=self)
 
     def part(self, rows: np.ndarray) -> MixedMap:
         """The map to some of the landmarks, in their order."""
@@ -101,6 +101,10 @@ class MixedMap:
             marks=self.marks[order[rows]][places],
             places=places,
         )
+
+    def sent(self, send, xp):
+        """Refuse: neighbours are searched for on the host."""
+        raise ValueError("A graph of neighbours is made on the host: pass X.cpu().numpy().")
 
     def tile(self, X) -> MixedTile:
         """Features of a tile of raw rows."""
@@ -147,14 +151,6 @@ def mixed_map(kernels, X, n_neighbors: int, dense: bool) -> MixedMap:
     order = np.lexsort((marks[:, 1], marks[:, 0]))
     count = min(n_neighbors, X.shape[0] - 1)
     return MixedMap(tuple(kernels), count, diagonal, marks[order], order, dense)
-
-
-class MixedRows(Rows):
-    """Rows whose tiles hold kernel values and neighbours."""
-
-    def tile(self, start: int, stop: int) -> MixedTile:
-        """Rows ``start:stop``."""
-        return self.features.tile(self.data[start:stop])
 
 
 @dataclass(frozen=True)

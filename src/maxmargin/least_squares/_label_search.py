@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from .._core.assign import cluster_prices
 from .._core.descent import CONVERGED
 from ._numba import (
     claim,
@@ -380,81 +381,3 @@ def settle(problem: LabelProblem, labels: np.ndarray, rounds: int = 20):
             break
         labels = new
     return labels, caches, prices
-
-
-def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Numbers b_h with which ``argmax_h scores + b`` gives the labels, near the middle of all such.
-
-    b_a - b_d must be at least the largest lead of d over a among the rows of a; such differences
-    have a solution unless they add up to something positive around a cycle. A few rows that make
-    them do so are given up.
-
-    Examples
-    --------
-    >>> scores = np.array([[1.0, 0.0], [0.4, 0.6], [0.0, 1.0]])
-    >>> b = cluster_prices(scores, np.array([0, 0, 1]))
-    >>> (scores + b).argmax(axis=1)
-    array([0, 0, 1])
-    """
-    used = np.unique(labels)
-    leads = scores - scores[np.arange(len(labels)), labels][:, None]
-    prices = np.zeros(scores.shape[1])
-    ordered = [np.sort(leads[labels == a], axis=0) for a in used]
-    last = np.array([len(rows) - 1 for rows in ordered])
-    tried: set[bytes] = set()
-    for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
-        places = np.floor(share * last).astype(int)
-        if places.tobytes() in tried:
-            continue
-        tried.add(places.tobytes())
-        needed = np.stack([rows[place] for rows, place in zip(ordered, places)])
-        among = needed[:, used]
-        np.fill_diagonal(among, 0.0)
-        longest = _longest_paths(among)
-        if needed.max() <= 0:
-            return prices
-        if (np.diag(longest) <= 1e-12).all():
-            prices[used] = _middle(longest)
-            empty = np.setdiff1d(np.arange(len(prices)), used)
-            prices[empty] = (prices[used][:, None] - needed[:, empty]).min(axis=0) - 1e-3
-            return prices
-    return prices
-
-
-def _longest_paths(lengths: np.ndarray) -> np.ndarray:
-    """Longest path between all pairs (Floyd & Warshall)."""
-    longest = lengths.copy()
-    for via in range(len(longest)):
-        longest = np.maximum(longest, longest[:, via, None] + longest[None, via, :])
-    return longest
-
-
-def _middle(longest: np.ndarray) -> np.ndarray:
-    """Mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over the references r."""
-    solutions = np.concatenate([longest.T, -longest])
-    return (solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0)
-
-
-def lead_losses(scores: np.ndarray) -> np.ndarray:
-    """Hinge loss of every row by the lead of its best score, as Crammer and Singer count it.
-
-    Examples
-    --------
-    >>> lead_losses(np.array([[0.75, 0.25], [2.0, 0.0]]))
-    array([0.5, 0. ])
-    """
-    return np.maximum(0.0, 1.0 - lead_of(scores, scores.argmax(axis=1)))
-
-
-def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Own score minus the best other one, row by row.
-
-    Examples
-    --------
-    >>> lead_of(np.array([[0.75, 0.25], [0.5, 0.25]]), np.array([0, 1]))
-    array([ 0.5 , -0.25])
-    """
-    own = scores[np.arange(len(labels)), labels]
-    others = scores.copy()
-    others[np.arange(len(labels)), labels] = -np.inf
-    return own - others.max(axis=1) if scores.shape[1] > 1 else own

@@ -10,17 +10,14 @@ bias without a penalty.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
-from .._core.features import FeatureMap
+from .._core.features import DEVICE_KERNELS, FeatureMap
 from .._core.interrupt import interruptible
 from .._core.lapack import invert_definite
-from .._core.rows import over_blocks
-from .._data.torch import DEVICE_KERNELS, DeviceMap, device_work, host
+from .._data.source import each_block
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 STRIP = 256  # rows worked on at a time: what is held beside the matrix stays small
@@ -102,9 +99,9 @@ class Similarity:
 
 
 def make_similarity(
-    fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1, place=None
+    fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1, source=None
 ) -> Similarity:
-    """R of the rows of X, which are also the landmarks of ``fmap``.
+    """Return R of the rows of X, which are also the landmarks of ``fmap``.
 
     Parameters
     ----------
@@ -115,11 +112,12 @@ def make_similarity(
     ridge : float
     center : bool
     n_jobs : int
-    place : torch.device or None
-        Device on which R is formed; the kernel must be one that it knows.
+    source : RowSource, optional
+        Where the rows came from; a device forms R there.
     """
-    if place is not None and fmap.kernel in DEVICE_KERNELS and not sparse.issparse(X):
-        return similarity_on(place, fmap, X, weights, ridge, center)
+    on_device = hasattr(source, "send") and fmap.kernel in DEVICE_KERNELS
+    if on_device:
+        return device_similarity(source, fmap, X, weights, ridge, center)
     dtype = factor_dtype(len(weights), ridge)
     K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
     return similarity_of(K, scale, weights, ridge, center)
@@ -150,7 +148,8 @@ def filled_matrix(n: int, dtype, values: Callable, n_jobs: int = 1) -> np.ndarra
         for i in range(start, stop, STRIP):
             K[i : min(i + STRIP, stop)] = values(i, min(i + STRIP, stop))
 
-    over_blocks(n, block, n_jobs)
+    for _ in each_block(n, block, n_jobs):
+        pass
     return K
 
 
@@ -201,61 +200,36 @@ def scale_rows(K: np.ndarray, roots: np.ndarray) -> None:
         K *= roots.astype(K.dtype)[None, :]
 
 
-def similarity_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool) -> Similarity:
+def device_similarity(device, fmap: FeatureMap, X, weights, ridge: float, center: bool):
     """:func:`make_similarity` on a device: R comes to the host once, for the search.
 
     A step of the search is some 7 us on a core of the host, and as much as 100 us in launches.
     """
-    import torch
-
-    n, stored = len(weights), factor_dtype(len(weights), ridge)
-    matrix: np.ndarray = np.empty((n, n), np.float32 if n > FLOAT64_ROWS else stored)
-    with ThreadPoolExecutor(1) as pool:
-        # Fresh memory is slow to write: its pages are fetched while the device works.
-        fetched = pool.submit(matrix.fill, 0.0)
-        R, scale, row_means = fitted_on(place, fmap, X, weights, ridge, center)
-        fetched.result()
-    torch.from_numpy(matrix).copy_(R)
-    return Similarity(matrix, weights, float(ridge), scale, row_means)
-
-
-def fitted_on(place, fmap: FeatureMap, X, weights, ridge: float, center: bool):
-    """``V R V`` on a device, the mean diagonal of the kernel and its column means."""
-    import torch
-
-    n, stored = len(weights), factor_dtype(len(weights), ridge)
-    with device_work():
-        sent = {"device": place, "dtype": torch.float32 if stored is np.float32 else torch.float64}
-        share, roots = (torch.as_tensor(w).to(**sent) for w in _shares_and_roots(weights))
-        K = DeviceMap(fmap, place).kernel_values(torch.as_tensor(X).to(place)).to(sent["dtype"])
-        scale = float(share.double() @ K.diagonal().double())
+    n, stored, xp = len(weights), factor_dtype(len(weights), ridge), device.xp
+    dtype = xp.float32 if stored is np.float32 else xp.float64
+    with device.working():
+        roots = device.send(np.sqrt(weights), dtype)
+        K = xp.astype(fmap.sent(device.send, xp).kernel_values(device.send(X, dtype), xp), dtype)
+        share = device.send(weights / weights.sum(), dtype)
+        scale = float(xp.sum(share * xp.linalg.diagonal(K), dtype=xp.float64))
         if center and fmap.kernel == "linear":
             scale -= float(share @ (K @ share))
         scale = checked_scale(scale, n)
-        K.div_(scale)
-        if not (weights == 1.0).all():
-            K.mul_(roots[:, None]).mul_(roots[None, :])
+        K = K / scale * roots[:, None] * roots[None, :]
         row_means = None
         if center:
-            q = roots / roots.double().norm()
+            q = roots / xp.sqrt(xp.sum(roots * roots))
             column = K @ q
-            row_means = host(column.double()) / np.sqrt(weights) / np.sqrt(weights.sum())
+            means = device.host(xp.astype(column, xp.float64))
+            row_means = means / np.sqrt(weights) / np.sqrt(weights.sum())
             rest = column - 0.5 * (q @ column) * q
-            K.addr_(q, rest, alpha=-1.0).addr_(rest, q, alpha=-1.0)
-        K.diagonal().add_(ridge)
-        factor, failed = torch.linalg.cholesky_ex(K)
-        del K
-        if int(failed):
-            raise ValueError(NOT_DEFINITE)
-        R = torch.cholesky_inverse(factor)
-        R.mul_(-ridge).diagonal().add_(1.0)
-        if not (weights == 1.0).all():
-            R.mul_(roots[:, None]).mul_(roots[None, :])
-    return R, scale, row_means
-
-
-def _shares_and_roots(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return weights / weights.sum(), np.sqrt(weights)
+            K = K - q[:, None] * rest[None, :] - rest[:, None] * q[None, :]
+        eye = xp.eye(n, dtype=dtype, device=K.device)
+        R = eye - ridge * device.inverse(K + ridge * eye, NOT_DEFINITE)
+        R = R * roots[:, None] * roots[None, :]
+        matrix = device.host(R)
+    matrix = stored_matrix(np.ascontiguousarray(matrix))
+    return Similarity(matrix, weights, float(ridge), scale, row_means)
 
 
 def stored_matrix(K: np.ndarray) -> np.ndarray:

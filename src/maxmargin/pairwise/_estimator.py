@@ -48,17 +48,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model, earlier_fit_kept
+from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_labels
 from .._callbacks import Interval, StrOptions, with_callbacks
+from .._core.decisions import lead_losses
+from .._core.dedup import FitInput
 from .._core.links import Links
+from .._core.model import Model
 from .._core.size_floor import size_floor
-from .._core.threads import one_thread
-from .._data.torch import to_host
 from ..constraints import PairwiseConstraints
-from ..least_squares._label_search import lead_losses
 from ._problem import PairProblem, pair_problem
 from ._search import DEFAULT_ALPHA, Search, parted
-from ._starts import Start, labels_start
+from ._starts import labels_start
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
 STORED = 20_000_000  # numbers, 160 MB
@@ -244,12 +244,12 @@ class PairwiseMarginClustering(BaseMarginClustering):
         -------
         self : estimator
         """
-        with earlier_fit_kept(self), one_thread():
-            self._validate_params()
-            self._fit(X, sample_weight, partial_labels, constraints=constraints)
-            none = PairwiseConstraints(len(self.labels_))
-            self.violated_links_ = (constraints or none).violations(to_host(self.labels_))
-        return self
+        self._validate_params()
+        return self._fit(X, sample_weight, partial_labels, constraints)
+
+    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
+        constraints = data.constraints or PairwiseConstraints(data.n_given)
+        return {"violated_links_": constraints.violations(host_labels(labels))}
 
     def score(self, X, y=None, *, constraints=None) -> float:
         """Share of the links that the predicted labels keep; without links, minus the mean loss.
@@ -300,9 +300,6 @@ class PairwiseMarginClustering(BaseMarginClustering):
     def _decision_losses(self, decision):
         return lead_losses(decision)
 
-    def _mergeable(self) -> bool:
-        return isinstance(self.init, str)
-
     def _checked_links(self, constraints, n: int, known) -> Links | None:
         if constraints is None:
             constraints = PairwiseConstraints(n)
@@ -326,14 +323,17 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+    def _fit_model(self, data: FitInput) -> Model:
+        fmap, rows = self._features(data)
         k = self.n_clusters
         extras: dict[str, Any] = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
         if k == 1:
-            return Model(np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1), extras=extras)
-        problem = self._problem(rows, sample)
-        search = self._search(problem, sample, rng, watch)
-        given = self._given_starts(rows, sample, warm)
+            return Model(fmap, np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1), extras=extras)
+        problem = self._problem(rows, data)
+        search = self._search(problem, data)
+        given = None
+        if data.initial is not None:
+            given = [labels_start(rows, data.initial, data.weights, k)]
         alpha = self.alpha
         if alpha == "cv":
             alpha, table = search.choose_alpha()
@@ -342,6 +342,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         state = outcome.state
         extras |= {"alpha_": float(alpha), "n_passes_": state.passes}
         return Model(
+            fmap,
             state.coef,
             state.offset,
             np.eye(k),
@@ -370,7 +371,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             hu=hu,
         )
 
-    def _search(self, problem, sample, rng, watch) -> Search:
+    def _search(self, problem, sample: FitInput) -> Search:
         floor = 0.0
         if not parted(problem):
             total = sample.weights.sum()
@@ -386,8 +387,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
             self.max_iter,
             self.tol,
             self._precision(problem),
-            rng,
-            watch,
+            sample.rng,
+            sample.watch,
         )
 
     def _precision(self, problem) -> float:
@@ -395,10 +396,3 @@ class PairwiseMarginClustering(BaseMarginClustering):
             return self.solver_tol
         # Without links the starts end in optima that differ by less than a hundredth.
         return SOLVER_TOL if parted(problem) or self.solver == "subgradient" else FINE_TOL
-
-    def _given_starts(self, rows, sample, warm) -> list[Start] | None:
-        """The start that the user or a previous fit gives, or None."""
-        labels = self._given_labels(sample, warm)
-        if labels is None:
-            return None
-        return [labels_start(rows, labels, sample.weights, self.n_clusters)]

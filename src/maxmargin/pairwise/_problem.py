@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.links import Links
-from .._core.rows import Rows, over_blocks, scores, weighted_sum
+from .._core.rows import Rows, scores, weighted_sum
+from .._data.source import each_block
 from ._numba import class_losses, desired_clusters, free_losses, hu_losses, link_losses
 
 
@@ -103,7 +104,7 @@ class PairProblem:
             part = slice(start, stop)
             return free_losses(S[part], labels[part], self.free_weights[part], codes[part])
 
-        return float(sum(over_blocks(len(S), block, self.rows.n_jobs)))
+        return float(sum(each_block(len(S), block, self.rows.n_jobs)))
 
     def objective(self, coef: np.ndarray, S: np.ndarray) -> float:
         """Equation (6) itself: the risk linearised where it is evaluated."""
@@ -128,15 +129,13 @@ class PairProblem:
         places = np.full(self.rows.shape[0], -1)
         places[chosen] = np.arange(len(chosen))
         rows = self.rows.take(chosen)
-        if rows.is_sparse:
-            rows = replace(rows, data=rows.data.toarray())
         weights = self.free_weights[chosen] if free else np.zeros(len(chosen))
         if weights.sum() > 0:
             weights = weights * (self.constant / weights.sum())
         kept = places[self.known_rows] >= 0
         return replace(
             self,
-            rows=rows.stored(),
+            rows=Rows(rows.values(), n_jobs=rows.n_jobs),
             links=self.links.mapped(places),
             known_rows=places[self.known_rows][kept],
             known=self.known[kept],

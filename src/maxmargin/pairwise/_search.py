@@ -221,7 +221,7 @@ class Search:
         chosen = np.arange(n)
         if n > START_ROWS:
             chosen = np.sort(self.rng.choice(n, START_ROWS, replace=False))
-        return np.asarray(self.problem.part(chosen).rows.data, np.float64)
+        return np.asarray(self.problem.part(chosen).rows.values(), np.float64)
 
     # -- cross-validation over links --------------------------------------------------------------
 

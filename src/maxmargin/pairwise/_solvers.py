@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cutting_plane._cuts import CutPool
+from .._core.qp import CutPool
 from ._problem import Linearisation, PairProblem
 
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum

@@ -112,7 +112,7 @@ def pair_starts(
     """
     if kind == "eigenvector" and n_init == 1:
         links = problem.links if few is None else few.links
-        Z = points if few is None else few.rows.data
+        Z = points if few is None else few.rows.values()
         starts = [eigenvector_start(eigenvector_axes(Z, links, problem.k, LITERAL), problem.k)]
     else:
         starts = list(islice(_all_starts(problem, few, points, kind, n_init, rng), n_init))
@@ -124,7 +124,7 @@ def _all_starts(problem, few, points, kind, n_init, rng) -> Iterator[Start]:
     k, rank = problem.k, problem.rows.shape[1]
     if kind in ("auto", "eigenvector") and few is not None:
         for shrinkage in SHRINKAGE:
-            axes = eigenvector_axes(few.rows.data, few.links, k, shrinkage)
+            axes = eigenvector_axes(few.rows.values(), few.links, k, shrinkage)
             if kind == "auto":
                 yield kmeans_start(points, k, rng, axes)
             yield eigenvector_start(axes, k)

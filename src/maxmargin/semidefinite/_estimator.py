@@ -33,7 +33,7 @@ leading eigenvector of M                           ``leading_scores``
 (7) C_e e e'                                       ``size_penalty`` = p = n^2 alpha C_e / (2 s^2)
 K^-1 of a singular K                               ``ridge``, rho = ridge / n
 section III-E, O(n^6.5) and O(n^4.5)               ``_interior_point``: O(n^3) per iteration
-section IV-C, recursive splits                     ``alternating.recursive_splits``
+section IV-C, recursive splits                     ``_core.tree.recursive_splits``
 =================================================  ================================================
 
 (s is ``feature_scale_``.) The many-cluster program of Xu & Schuurmans (AAAI 2005) is left out: an
@@ -54,10 +54,11 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
+from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.dedup import MERGE_ROWS, count_distinct
+from .._core.dedup import MERGE_ROWS, FitInput, count_distinct
 from .._core.descent import STALLED, Outcome
+from .._core.model import Model
 from .._core.regression import factorise, fit_piecewise
 from .._core.rows import Rows, scores
 from .._core.size_floor import (
@@ -67,8 +68,8 @@ from .._core.size_floor import (
     signed_or_balanced_split,
     warn_short,
 )
-from ..alternating._estimator import (
-    State,
+from .._core.tree import (
+    SplitState,
     check_known_sizes,
     leaf_rows,
     oriented_split,
@@ -355,14 +356,15 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit_rows(self, rows, sample, fmap, rng, watch, warm) -> Model:
+    def _fit_model(self, data: FitInput) -> Model:
+        fmap, rows = self._features(data)
         solved: list[Relaxed] = []
 
         def split(indices, known, sizes):
-            weights = sample.weights[indices]
+            weights = data.weights[indices]
             local, stored = leaf_rows(rows, indices, weights)
             check_known_sizes(known, weights, sizes.floor)
-            relaxed = self._relax(stored, weights, known, sizes, watch)
+            relaxed = self._relax(stored, weights, known, sizes, data.watch)
             state = self._margin_model(relaxed, stored, weights, known, sizes)
             solved.append(relaxed)
             outcome = Outcome(
@@ -370,15 +372,16 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             )
             return oriented_split(outcome, rows, local, weights, self.alpha)
 
-        model = recursive_splits(rows, sample, self.n_clusters, self.balance, rng, split)
+        model = recursive_splits(rows, data, fmap, self.n_clusters, self.balance, split)
         extras = {"alpha_": float(self.alpha)}
         if solved:
-            extras |= solved[0].attributes() | {"_relaxed_rows": sample.inverse}
-        return replace(model, stop_reason=watch.reason or model.stop_reason, extras=extras)
+            extras |= solved[0].attributes() | {"_relaxed_rows": data.inverse}
+        reason = getattr(data.watch, "reason", None) or model.stop_reason
+        return replace(model, stop_reason=reason, extras=extras)
 
     def _relax(self, stored: Rows, weights, known, sizes: Sizes, watch) -> Relaxed:
         """Solve the relaxation for some rows."""
-        Z, shares = dense_rows(stored), weights / weights.sum()
+        Z, shares = np.asarray(stored.values(), np.float64), weights / weights.sum()
         group, sign = movable_groups(known)
         if self.relaxation == "full":
             relaxed = self._solve_full(Z @ Z.T, shares, known, group, sign, sizes, weights.sum())
@@ -432,7 +435,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         )
         return LEAST_RIDGE
 
-    def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> State:
+    def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> SplitState:
         """An SVM on the labels of the relaxation, and what it makes of the rows."""
         rows: dict[str, Any] = {"weights": weights, "known": known, "sizes": sizes}
         # An eigenvector has no sign of its own; known labels give it one.
@@ -446,7 +449,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         if sizes.floor > 0 and split.shortfall > 0:
             warn_short(self.balance, split.shortfall, sizes.floor)
         value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
-        return State(split.signs, fit.coef, fit.bias, split.threshold_bias, value)
+        return SplitState(split.signs, fit.coef, fit.bias, split.threshold_bias, value)
 
 
 @dataclass(frozen=True)
@@ -537,14 +540,6 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     group = np.full(len(known), np.count_nonzero(free))
     group[free] = np.arange(np.count_nonzero(free))
     return group, np.where(known < 0, -1.0, 1.0)
-
-
-def dense_rows(rows: Rows) -> np.ndarray:
-    """Rows of Z as one array; there are few."""
-    if not rows.is_sparse:
-        return np.asarray(rows.stored().data, np.float64)
-    Z = rows.data.toarray().astype(np.float64)
-    return (Z if rows.offset is None else Z - rows.offset) * rows.scale
 
 
 def _warn_of_gap(gap: float, tol: float) -> None:

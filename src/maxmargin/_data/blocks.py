@@ -1,0 +1,322 @@
+"""Rows that are read block by block: those of a file, or the chunks of a dask array.
+
+``X[start:stop]`` and ``X[indices]`` bring rows into memory. A block is checked when it is read for
+the first time, so that no pass is spent on checking alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .source import LARGEST, LARGEST32, LocalRows, MemoryRows, store_mapped
+
+KEPT = 2  # blocks in memory: reading in order, a slice spans two at most
+
+
+class RowBlocks(LocalRows):
+    """Rows in blocks.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(i)`` gives block ``i``, an array or CSR matrix.
+    sizes : sequence of int
+        Rows in every block.
+    n_columns : int
+    dtype : dtype
+        float32 or float64; other numbers are turned into it.
+    is_sparse : bool
+        Whether blocks are CSR matrices.
+    name : str
+        For messages.
+    column_names : tuple of str or None
+
+    Examples
+    --------
+    >>> X = RowBlocks(lambda i: np.full((2, 3), float(i)), [2, 2], 3, np.float64)
+    >>> X.shape, X[1:3, ].tolist(), X[np.array([3])].tolist()
+    ((4, 3), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]])
+    """
+
+    in_memory = False
+    ndim = 2
+    room: float | None = None  # bytes for what may be kept of these rows; None: see the machine
+
+    def __init__(
+        self,
+        read: Callable[[int], Any],
+        sizes,
+        n_columns: int,
+        dtype,
+        *,
+        is_sparse: bool = False,
+        name: str = "X",
+        column_names: tuple[str, ...] | None = None,
+    ):
+        self.read, self.is_sparse, self.name, self.column_names = (
+            read,
+            is_sparse,
+            name,
+            column_names,
+        )
+        self.sizes = np.asarray(sizes, np.int64)
+        self.ends = np.cumsum(self.sizes)
+        self.shape = (int(self.ends[-1]) if len(self.ends) else 0, int(n_columns))
+        self.dtype = np.dtype(dtype)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept: OrderedDict[int, Any] = OrderedDict()
+        self._reading: dict[int, Lock] = {}
+        self._lock = Lock()
+        self._checked = np.zeros(len(self.sizes), bool)
+
+    def __getstate__(self):
+        hidden = ("_kept", "_reading", "_lock", "_checked")
+        return {name: value for name, value in self.__dict__.items() if name not in hidden}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._forget()
+
+    def __repr__(self) -> str:
+        return f"RowBlocks({self.name}: {self.shape[0]} x {self.shape[1]} in {len(self.sizes)})"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def _block(self, i: int):
+        """Block ``i``, kept for the next reader; two readers of one block wait for each other."""
+        with self._lock:
+            if i in self._kept:
+                self._kept.move_to_end(i)
+                return self._kept[i]
+            reading = self._reading.setdefault(i, Lock())
+        with reading:
+            with self._lock:
+                if i in self._kept:
+                    return self._kept[i]
+            block = self._checked_block(i)
+            with self._lock:
+                self._kept[i] = block
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+                self._reading.pop(i, None)
+        return block
+
+    def _checked_block(self, i: int):
+        block = self.read(i)
+        if not self._checked[i]:
+            shape = int(self.sizes[i]), self.shape[1]
+            check_block(block, shape, self.is_sparse, f"{self.name}, block {i}", self._start(i))
+            self._checked[i] = True
+        if block.dtype != self.dtype:
+            block = block.astype(self.dtype)
+        return block
+
+    def _start(self, i: int) -> int:
+        return int(self.ends[i] - self.sizes[i])
+
+    def __array__(self, *_args, **_kwargs):
+        raise TypeError(f"{self.name} is read block by block; X[:] brings all rows into memory.")
+
+    def __getitem__(self, rows):
+        if isinstance(rows, int | np.integer):
+            return self._chosen(np.array([rows]))[0]
+        if isinstance(rows, tuple):
+            if len(rows) == 2 and not _is_all(rows[1]):
+                return self.columns(rows[1])[rows[0]]
+            rows = rows[0]
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.shape[0])
+            if step == 1:
+                return self._range(start, max(start, stop))
+            rows = np.arange(start, stop, step)
+        return self._chosen(np.asarray(rows))
+
+    def _range(self, start: int, stop: int):
+        first = int(np.searchsorted(self.ends, start, side="right"))
+        parts = []
+        while first < len(self.sizes) and self._start(first) < stop:
+            begin = self._start(first)
+            parts.append(self._block(first)[max(start - begin, 0) : stop - begin])
+            first += 1
+        return self._joined(parts)
+
+    def _chosen(self, indices: np.ndarray):
+        indices = self._places(indices)
+        order = np.argsort(indices, kind="stable")
+        rising = indices[order]
+        block = np.searchsorted(self.ends, rising, side="right")
+        picked = ((block == i, int(i)) for i in np.unique(block))
+        parts = ((w, self._block(i)[rising[w] - self._start(i)]) for w, i in picked)
+        if self.is_sparse:
+            found = self._joined([part for _, part in parts])
+        else:
+            found = np.empty((len(rising), self.shape[1]), self.dtype)  # a list would take as much
+            for where, part in parts:
+                found[where] = part
+        if (np.diff(order) == 1).all():
+            return found
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return found[back]
+
+    def _places(self, indices: np.ndarray) -> np.ndarray:
+        """Row numbers from 0; those that count from the end are turned."""
+        if indices.dtype == bool:
+            return np.flatnonzero(indices)
+        n = self.shape[0]
+        if indices.size and (indices.min() < -n or indices.max() >= n):
+            raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
+        return np.where(indices < 0, indices + n, indices)
+
+    def _joined(self, parts: list):
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            empty = np.zeros((0, self.shape[1]), self.dtype)
+            return sparse.csr_matrix(empty) if self.is_sparse else empty
+        return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
+
+    def take(self, rows):
+        """Return the chosen rows, in memory."""
+        return self[rows]
+
+    def sample(self, rows):
+        """Return the chosen rows in memory."""
+        return MemoryRows(self[rows])
+
+    def mapped(self, features, n_jobs=1):
+        """Return the features of all rows in memory, or None if a third of it is too little."""
+        room = available_memory() / 3 if self.room is None else self.room
+        if self.shape[0] * features.rank * features.dtype.itemsize > room:
+            return None
+        return store_mapped(self, features, n_jobs)
+
+    def part(self, indices: np.ndarray) -> RowBlocks:
+        """Some of the rows (rising indices), still to be read block by block."""
+        block = np.searchsorted(self.ends, indices, side="right")
+        places = {int(i): indices[block == i] - self._start(int(i)) for i in np.unique(block)}
+        return self._like(
+            _Chosen(self.read, tuple(places.items())), [len(p) for p in places.values()]
+        )
+
+    def columns(self, chosen) -> RowBlocks:
+        """The same rows with some of the columns."""
+        numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
+        view = self._like(_Columns(self.read, numbers), self.sizes)
+        view.shape = (self.shape[0], len(numbers))
+        if self.column_names is not None:
+            view.column_names = tuple(self.column_names[j] for j in numbers)
+        return view
+
+    def to_dask(self):
+        """Return the same rows as a dask array: a chunk per block, read by the worker."""
+        import dask
+        import dask.array as da
+
+        if len(self) == 0:
+            raise ValueError(f"{self.name} has no rows.")
+        reader = dask.delayed(self.read, traverse=False)
+        read = dask.delayed(lambda reader, i, dtype: reader(i).astype(dtype, copy=False))
+        meta = np.empty((0, self.shape[1]), self.dtype)
+        chunks = [
+            da.from_delayed(
+                read(reader, i, self.dtype), (size, self.shape[1]), self.dtype, meta=meta
+            )
+            for i, size in enumerate(self.sizes.tolist())
+        ]
+        return da.concatenate(chunks)
+
+    def _like(self, read: Callable, sizes) -> RowBlocks:
+        return RowBlocks(
+            read,
+            sizes,
+            self.shape[1],
+            self.dtype,
+            is_sparse=self.is_sparse,
+            name=self.name,
+            column_names=self.column_names,
+        )
+
+
+class _Chosen:
+    """Reads some rows of some blocks."""
+
+    def __init__(self, read, places):
+        self.read, self.places = read, places
+
+    def __call__(self, i: int):
+        block, rows = self.places[i]
+        return self.read(block)[rows]
+
+
+class _Columns:
+    """Reads some columns of every block."""
+
+    def __init__(self, read, numbers):
+        self.read, self.numbers = read, numbers
+
+    def __call__(self, i: int):
+        return self.read(i)[:, self.numbers]
+
+
+def _is_all(columns) -> bool:
+    return isinstance(columns, slice) and columns == slice(None)
+
+
+def check_block(block, shape, is_sparse: bool, where: str, first_row: int) -> None:
+    """Refuse a block that is not rows of numbers of the expected kind, and say where it is."""
+    if sparse.issparse(block) != is_sparse:
+        kinds = ("dense", "sparse")
+        raise ValueError(
+            f"{where} is {kinds[sparse.issparse(block)]}, the first block is {kinds[is_sparse]}."
+        )
+    if block.ndim != 2 or block.shape[1] != shape[1]:
+        raise ValueError(f"{where} has shape {block.shape}; {shape[1]} columns were expected.")
+    if block.shape[0] != shape[0]:
+        raise ValueError(f"{where} has {block.shape[0]} rows; {shape[0]} were expected.")
+    if block.dtype.kind not in "biuf":
+        raise ValueError(f"{where} holds {block.dtype} values; numbers were expected.")
+    values = block.data if sparse.issparse(block) else block
+    if values.dtype.kind != "f" or not values.size:
+        return
+    low, high = float(values.min()), float(values.max())  # NaN and infinity show in one of them
+    limit = LARGEST32 if values.dtype == np.float32 else LARGEST
+    if low >= -limit and high <= limit:
+        return
+    if is_sparse:
+        bad = int(np.searchsorted(block.indptr, _first_bad(values, limit), side="right")) - 1
+    else:
+        bad = _first_bad(values, limit) // values.shape[1]
+    if np.isnan(low) or np.isnan(high) or np.isinf([low, high]).any():
+        raise ValueError(
+            f"{where}: row {bad} (row {first_row + bad} of all) contains NaN or infinity. Leave "
+            "out such rows or fill in the values."
+        )
+    raise ValueError(
+        f"{where}: row {bad} (row {first_row + bad} of all) has values above {limit:g}, whose "
+        f"squares in {values.dtype} are no numbers. Divide X by a constant first."
+    )
+
+
+def _first_bad(values: np.ndarray, limit: float) -> int:
+    good = np.abs(values) <= limit  # False for NaN
+    return int(np.argmin(good.ravel()))
+
+
+def available_memory() -> float:
+    """Bytes of memory that can be had, infinity where the system does not say."""
+    try:
+        with open("/proc/meminfo") as f:
+            lines = dict(line.split(":", 1) for line in f)
+        return float(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return float("inf")

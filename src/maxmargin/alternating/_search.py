@@ -1,0 +1,277 @@
+"""The alternation of one two-way split, and the search around it.
+
+Section III of Zhang, Tsang & Kwok (2009): regression on the labels, then the best balanced labels
+for its scores. Several initial labellings are followed; the lowest objective wins.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._core.descent import Outcome, descend
+from .._core.features import centred_rows
+from .._core.regression import (
+    Factor,
+    PiecewiseFit,
+    degrees_of_freedom,
+    factorise,
+    fit_piecewise,
+    fit_squared,
+    shrinkage_for,
+)
+from .._core.rows import Rows, scores
+from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split, warn_short
+from .._core.tree import (
+    OFF_FLOOR,
+    FittedSplit,
+    SplitState,
+    check_known_sizes,
+    in_root_features,
+    leaf_rows,
+    oriented_split,
+)
+from ._initial_labels import two_way_starts
+
+TARGET_DOF = 20.0
+ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
+START_ROWS = 5000  # initial labels are compared on a subsample of this size
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The estimator's parameters as the functions below need them."""
+
+    loss: str
+    epsilon: float
+    alpha: float | str
+    anneal: bool
+    balance: float
+    init: str
+    n_init: int
+    max_iter: int
+    tol: float
+    gap: float
+    midpoints: bool
+    gamma: float | None
+    raw: bool  # the rows as given have coordinates (are not a kernel matrix)
+    mapped: bool  # the features are not those coordinates
+    rng: np.random.Generator
+    watch: Callable[[float], str | None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One two-way split: factored rows, weights, known sides (0 where free) and sizes."""
+
+    factor: Factor
+    weights: np.ndarray
+    known: np.ndarray
+    sizes: Sizes
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class State(SplitState):
+    """Labels and model after a step; ``fit`` warm-starts the next regression."""
+
+    shortfall: float = 0.0
+    fit: PiecewiseFit | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The alternation at a fixed alpha and loss."""
+
+    problem: Problem
+    loss: str
+    alpha: float
+    gap: float = 1e-3
+    midpoints: bool = False
+
+    def init(self, signs: np.ndarray) -> State:
+        """A state that has labels but no model yet."""
+        return State(signs.astype(np.int8), np.zeros(self.problem.factor.rows.shape[1]))
+
+    def step(self, state: State) -> State:
+        """Regression on the labels, then the best balanced labels for its scores."""
+        factor = self.problem.factor
+        if self.loss == "squared":
+            coef, bias = fit_squared(factor, state.signs, self.alpha)
+            return self.relabel(coef, bias)
+        kinks = loss_kinks(self.loss, self.problem.epsilon)
+        fit = fit_piecewise(factor, state.signs, kinks, self.alpha, self.gap, state.fit)
+        return self.relabel(fit.coef, fit.bias, fit)
+
+    def relabel(self, coef: np.ndarray, bias: float, fit: PiecewiseFit | None = None) -> State:
+        """Best labels and bias for given coefficients: equations (8) and (9)."""
+        p = self.problem
+        g = scores(p.factor.rows, coef[None, :])[:, 0]
+        rows: dict[str, Any] = {"weights": p.weights, "epsilon": p.epsilon, "known": p.known}
+        if p.sizes.floor > 0:
+            split = balanced_split(g, self.loss, sizes=p.sizes, midpoints=self.midpoints, **rows)
+        else:
+            split = sign_split(g, bias, self.loss, **rows)
+        value = 0.5 * self.alpha * float(coef @ coef) + split.cost / p.weights.sum()
+        return State(
+            split.signs, coef, split.bias, split.threshold_bias, value, split.shortfall, fit
+        )
+
+    def objective(self, state: State) -> float:
+        """``alpha/2 |w|^2`` plus the mean loss, and more than any labelling costs off the floor.
+
+        Where all scores are tied, all rows on one side cost nothing; that must not win.
+        """
+        missing = state.shortfall / self.problem.weights.sum()
+        return state.objective + (OFF_FLOOR * (1.0 + missing) if missing > 0 else 0.0)
+
+    def change(self, old: State, new: State) -> float:
+        """Share of the weight that changed sides."""
+        return float(self.problem.factor.shares[old.signs != new.signs].sum())
+
+
+def split_rows(
+    rows: Rows, sample, indices, known, start, sizes: Sizes, settings: Settings
+) -> tuple[np.ndarray, FittedSplit]:
+    """Split some rows in two, in features centred and scaled on those rows alone."""
+    weights = sample.weights[indices]
+    everything = len(indices) == rows.shape[0]
+    local, stored = leaf_rows(rows, indices, weights)
+    check_known_sizes(known, weights, sizes.floor)
+    problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
+    shrinkage, alpha = _strength(problem, settings)
+    X = (sample.X if everything else sample.X.part(indices)) if settings.raw else None
+    outcome = search(problem, X, start, shrinkage, alpha, settings)
+    _warn_about(outcome.state, sizes.floor, settings)
+    return oriented_split(outcome, rows, local, weights, alpha)
+
+
+def _warn_about(state: State, floor: float, settings: Settings) -> None:
+    if state.shortfall > 0:
+        warn_short(settings.balance, state.shortfall, floor)
+    if state.fit is not None and state.fit.gap > settings.gap:
+        warnings.warn(
+            f"The regression on the final labels reached a relative duality gap of "
+            f"{state.fit.gap:.2g}, not solver_tol={settings.gap:g}. Raise solver_tol or alpha.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
+    """Ridge shrinkage and the alpha of the requested loss that goes with it."""
+    factor = 2.0 if settings.loss == "squared" else 1.0
+    if settings.alpha != "auto":
+        return float(settings.alpha) / factor, float(settings.alpha)
+    lam = problem.factor.eigenvalues
+    rank = int(np.count_nonzero(lam > 1e-10 * lam[-1]))
+    # With a degree of freedom for every other row any labels at all would fit.
+    dof = min(TARGET_DOF, len(problem.weights) / 3.0, 0.9 * rank)
+    shrinkage = shrinkage_for(lam, max(dof, 0.5))
+    return shrinkage, factor * shrinkage
+
+
+def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
+    """Best outcome over the starts by objective; on a subsample first if rows are many."""
+    n = len(problem.weights)
+    final = Stage(problem, settings.loss, alpha, settings.gap, settings.midpoints)
+    if start is not None:
+        return _best_start([start], shrinkage, final, settings)
+    if n <= START_ROWS:
+        everything = None if X is None else X.take(slice(None))
+        return _best_start(starts_of(problem, everything, settings), shrinkage, final, settings)
+    few = np.sort(settings.rng.choice(n, START_ROWS, replace=False))
+    local, small = _subsample(problem, few)
+    signs = starts_of(small, None if X is None else X.take(few), settings)
+    rough = replace(settings, loss="squared") if settings.anneal else settings
+    trial = replace(final, problem=small, loss=rough.loss)
+    best = _best_start(signs, shrinkage, trial, rough)
+    start_coef = in_root_features(best.state, problem.factor.rows, local)
+    squared = Stage(problem, "squared", 2.0 * shrinkage)
+    near = _run(squared, squared.relabel(*start_coef), settings)
+    if settings.loss == "squared":
+        return near
+    return _run(final, final.init(near.state.signs), settings)
+
+
+def _subsample(problem: Problem, few: np.ndarray) -> tuple[Rows, Problem]:
+    """Fewer rows, centred on their own, and the same problem on them."""
+    weights = problem.weights[few]
+    local = centred_rows(problem.factor.rows.take(few), weights)[0]
+    return local, replace(
+        problem,
+        factor=factorise(local.stored(), weights),
+        weights=weights,
+        known=problem.known[few],
+        sizes=problem.sizes.scaled(weights.sum() / problem.weights.sum()),
+    )
+
+
+def starts_of(problem: Problem, X, settings: Settings) -> list[np.ndarray]:
+    """Initial labels of the requested kind."""
+    return two_way_starts(
+        settings.init,
+        problem.factor,
+        X if settings.mapped else None,
+        weights=problem.weights,
+        known=problem.known,
+        sizes=problem.sizes,
+        n_init=settings.n_init,
+        gamma=settings.gamma,
+        rng=settings.rng,
+    )
+
+
+def _run(stage: Stage, state: State, settings: Settings) -> Outcome:
+    return descend(
+        stage,
+        state,
+        max_iter=settings.max_iter,
+        tol=settings.tol,
+        watch=settings.watch,
+        # The paper's midpoints are not the best biases: the objective may rise between steps.
+        monotone=not stage.midpoints,
+    )
+
+
+def _best_start(signs, shrinkage, final: Stage, settings) -> Outcome:
+    if not settings.anneal:
+        outcomes = [_run(final, final.init(s), settings) for s in signs]
+        return min(outcomes, key=lambda o: o.objective)
+    rough = Stage(_compressed(final.problem, shrinkage), "squared", 2.0 * shrinkage)
+    outcomes = [_run(rough, rough.init(s), settings) for s in signs]
+    outcomes += [_annealed(rough, s, settings) for s in signs]
+    best = min(outcomes, key=lambda o: o.objective)
+    return _run(final, final.init(best.state.signs), settings)
+
+
+def _compressed(problem: Problem, shrinkage: float) -> Problem:
+    """The problem on its principal axes, without those that the ridge shrinks to a hundredth.
+
+    The starts are compared there: many descents on a quarter of the features or less.
+    """
+    factor = problem.factor
+    keep = factor.eigenvalues > 0.01 * shrinkage
+    if 2 * np.count_nonzero(keep) > len(keep) or not factor.rows.source.local:
+        return problem
+    axes = factor.eigenvectors[:, keep]
+    rows = Rows(scores(factor.rows, axes.T), n_jobs=factor.rows.n_jobs)
+    lam = factor.eigenvalues[keep]
+    return replace(problem, factor=Factor(rows, factor.shares, lam, np.eye(len(lam))))
+
+
+def _annealed(final: Stage, signs, settings) -> Outcome:
+    """Follow the squared-loss solution from few degrees of freedom to those of ``final``."""
+    lam = final.problem.factor.eigenvalues
+    last = degrees_of_freedom(lam, 0.5 * final.alpha)
+    if last <= 0:  # equal rows
+        return _run(final, final.init(signs), settings)
+    for dof in np.geomspace(min(ANNEAL_FROM, last), last, ANNEAL_STEPS)[:-1]:
+        stage = replace(final, alpha=2.0 * shrinkage_for(lam, dof))
+        signs = _run(stage, stage.init(signs), settings).state.signs
+    return _run(final, final.init(signs), settings)

@@ -1,0 +1,103 @@
+"""The pass of the cutting planes in any array namespace, and fused on a CUDA device.
+
+The rule is that of ``_numba.cut_rule``; what it makes for every row stays on the device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.rows import Block
+
+
+def device_pass(block: Block, coef, levels, weights, fixed, dtype):
+    """Return labels, codes, the weighted sum of rows and the sums of the rule.
+
+    Rows near the origin are read as they are stored, and centred in the products.
+    """
+    from .._data.triton import can_fuse, fused_cut_pass
+
+    xp, k = block.xp, len(coef)
+    kind = xp.int8 if np.dtype(dtype) == np.int8 else xp.int32
+    intercept, prices = block.send(levels[0]), block.send(levels[1])
+    if block.is_near:
+        Z, scale = block.data, block.scale
+        offset = (
+            xp.zeros((block.shape[1],), dtype=Z.dtype) if block.offset is None else block.offset
+        )
+        offset = xp.asarray(offset, device=Z.device)
+        columns = block.send(coef.T * scale)
+        shift = -(offset @ columns)
+    else:
+        Z, scale = next(block.tiles())[1].values, 1.0
+        offset, columns = None, block.send(coef.T)
+        shift = xp.zeros_like(intercept)
+    weights = xp.astype(weights, Z.dtype)
+    if can_fuse(Z, k):
+        labels = xp.empty(weights.shape, dtype=kind, device=Z.device)
+        codes = xp.empty_like(labels)
+        fixed = xp.astype(fixed, kind)
+        gathered, sums = fused_cut_pass(
+            Z, columns, intercept + shift, prices, weights, fixed, labels, codes
+        )
+    else:
+        labels, codes, gathered, sums = _plain_pass(
+            Z, columns, intercept + shift, prices, weights, fixed, kind, xp
+        )
+    if offset is not None:
+        gathered = (gathered - sums[2 + k :, None] * xp.astype(offset, xp.float64)) * scale
+    return labels, codes, gathered, sums
+
+
+def _plain_pass(Z, columns, intercept, prices, weights, fixed, kind, xp):
+    """Return labels and codes of the rows, the weighted sum of rows and the sums of the rule."""
+    k = columns.shape[1]
+    names = xp.arange(k, device=Z.device)[None, :]
+    scores = Z @ columns + intercept
+    own = xp.argmax(scores + prices, axis=1)
+    own = xp.where(fixed >= 0, xp.astype(fixed, own.dtype), own)
+    mine = own[:, None] == names
+    own_score = xp.sum(xp.where(mine, scores, xp.zeros_like(scores)), axis=1)
+    others = xp.where(mine, xp.full_like(scores, -np.inf), scores)
+    rival = xp.argmax(others, axis=1)
+    loss = 1.0 + (xp.max(others, axis=1) - own_score)
+    coded = loss > 0
+    share = xp.where(coded, weights, xp.zeros_like(weights))
+    theirs = rival[:, None] == names
+    zero = xp.zeros_like(scores)
+    matrix = xp.where(mine, share[:, None], zero) - xp.where(theirs, share[:, None], zero)
+    member = xp.where(mine, weights[:, None], zero)
+    total = [
+        xp.sum(share * loss, dtype=xp.float64)[None],
+        xp.sum(share, dtype=xp.float64)[None],
+        xp.sum(member, axis=0, dtype=xp.float64),
+        xp.sum(matrix, axis=0, dtype=xp.float64),
+    ]
+    codes = xp.where(coded, rival + 1, xp.zeros_like(rival))
+    gathered = xp.astype(matrix.T @ Z, xp.float64)
+    return xp.astype(own, kind), xp.astype(codes, kind), gathered, xp.concat(total)
+
+
+def device_moves(block: Block, weights, labels, before, k: int):
+    """Return what rows that change cluster add to every cut: see ``_cuts._moves``."""
+    xp, old, codes = block.xp, before[0], before[1:]
+    moved = xp.nonzero(labels != old)[0]
+    if not moved.shape[0]:
+        return None
+    Z = next(block.of(xp.take(block.data, moved, axis=0)).tiles())[1].values
+    weight = xp.astype(xp.take(weights, moved), Z.dtype)
+    names = xp.arange(k, dtype=labels.dtype, device=Z.device)[None, :]
+    here, there = xp.take(labels, moved)[:, None], xp.take(old, moved)[:, None]
+    step = (xp.astype(here == names, Z.dtype) - xp.astype(there == names, Z.dtype)) * weight[
+        :, None
+    ]
+    gathered, sums, gains = [], [], []
+    for code in codes:
+        rival = xp.take(code, moved)[:, None]
+        coded = xp.astype(rival > 0, Z.dtype)
+        matrix = coded * step
+        gathered.append(xp.astype(matrix.T @ Z, xp.float64))
+        sums.append(xp.sum(matrix, axis=0, dtype=xp.float64))
+        gain = xp.astype(rival - 1 != here, Z.dtype) - xp.astype(rival - 1 != there, Z.dtype)
+        gains.append(xp.sum(weight[:, None] * coded * gain, dtype=xp.float64))
+    return None, xp.concat(gathered), xp.concat(sums), xp.stack(gains)

@@ -1,0 +1,518 @@
+"""One fit: similarities of the rows, the search over labels, the classifiers of the best labels.
+
+:func:`fit_least_squares` is what :class:`LeastSquaresMarginClustering` (the paper's settings) and
+:class:`MaxMarginClustering` (tempered sizes, a graph, a second metric, resamples) both call.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._core.decisions import lead_of, trained
+from .._core.dedup import FitInput, make_input
+from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params
+from .._core.model import Model
+from .._core.size_floor import size_floor
+from .._data.source import MemoryRows
+from ._axes import principal_axes, whitening_axes
+from ._confidence import Calibration, calibrate
+from ._graph import MixedMap, mixed_map, mixed_similarity
+from ._label_search import (
+    COARSE,
+    GENTLE,
+    SHAKES,
+    Found,
+    LabelProblem,
+    SearchSettings,
+    adapted_sizes,
+    grown_labels,
+    keep_known,
+    predictive_score,
+    random_labels,
+    search_labels,
+    settle,
+    supervised_labels,
+)
+from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
+from ._scale_mixture import spread_clusters
+from ._similarity import (
+    FLOAT64_ROWS,
+    Similarity,
+    factor_dtype,
+    make_similarity,
+    similarity_of,
+)
+
+AUTO_STARTS = 10
+SIZE_DOUBT = 0.04  # gain in leave-one-out R2 from which on the user is told about sizes
+SIZE_CHECK_ROWS = 400
+TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
+FIRST_ROWS = 2000  # rows of the first of two fits
+FIRST_SHARE = 0.3  # of the time, for the first of two fits
+NO_LIMIT = 10**9
+TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
+RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
+DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
+WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
+SPREAD_RATIO = 2.0  # least ratio of squared scales
+WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of a fit; those of the paper have their names in the estimator's docstring.
+
+    Attributes
+    ----------
+    n_neighbors : int
+        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
+        are less than three rows for each of them and each cluster.
+    size_prior : float in [0, 1]
+        p in J_p: 0 is for clusters of equal size, 1 indifferent to sizes.
+    whiten : bool
+        Cluster twice: the second time in the metric in which the first clusters are round (if there
+        are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
+    spreads : bool
+        Whether clusters may differ in spread instead of place. Needs ``whiten``.
+    n_resamples : int
+        Random parts of the data that are clustered again, for confidence and stability.
+    time_budget : float or None
+        Seconds after which no restart or kick begins.
+    """
+
+    n_clusters: int
+    kernels: tuple
+    search: str = "shaking"
+    gamma: Any = "auto"
+    degree: float = 3
+    coef0: float = 1
+    ridge: float = 1.0
+    center: bool = True
+    cluster_sizes: Any = None
+    n_init: Any = "auto"
+    n_kicks: Any = "auto"
+    partial_start: str = "auto"
+    max_samples: int = 4000
+    n_components: int | None = None
+    pca: int | None = None
+    balance: float = 0.1
+    max_iter: int = 200
+    n_neighbors: int = 0
+    size_prior: float = 0.0
+    whiten: bool = False
+    spreads: bool = False
+    n_resamples: int = 0
+    time_budget: float | None = None
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether X is a kernel matrix."""
+        return "precomputed" in [k for k in self.kernels if isinstance(k, str)]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether R is an average."""
+        return self.n_neighbors > 0 or len(self.kernels) > 1
+
+    def check(self) -> None:
+        """Refuse parameters that do not go together."""
+        allowed = [k for k in KERNELS if k != "precomputed" or len(self.kernels) == 1]
+        unknown = [k for k in self.kernels if not callable(k) and k not in allowed]
+        if unknown or not self.kernels:
+            raise ValueError(
+                f"kernel must be one or several of {', '.join(KERNELS[:-1])} or functions, or "
+                f"'precomputed' alone; got {list(self.kernels)!r}."
+            )
+        if self.mixed and (self.n_components is not None or not self.center):
+            raise ValueError(
+                "Several kernels need center=True and n_components=None; got center="
+                f"{self.center} and n_components={self.n_components}."
+            )
+
+    def memory(self, n_samples: int, n_features: int) -> int:
+        """Return the peak memory in bytes that a fit needs beyond X itself."""
+        m = min(n_samples, self.max_samples)
+        itemsize = 4 if self.ridge >= 0.25 else 12
+        matrices = len(self.kernels) + 1 if self.mixed else 1
+        return int(itemsize * matrices * m**2 + 8 * m * n_features + 64 * n_samples)
+
+
+@dataclass(frozen=True)
+class Details:
+    """What follows from a fit beside the model.
+
+    Attributes
+    ----------
+    chosen : ndarray
+        Rows of the input that were fitted on.
+    margins : ndarray
+        Leave-one-out margin of each of them.
+    others : list of (float, ndarray)
+        Other answers: by which share the objective is worse, and the labels of the fitted rows.
+    calibration : Calibration or None
+        From margins to confidence.
+    """
+
+    chosen: np.ndarray
+    margins: np.ndarray
+    others: list[tuple[float, np.ndarray]]
+    calibration: Calibration | None
+
+    def places(self, data: FitInput) -> np.ndarray:
+        """Return, for every row that the user gave, its place among the fitted rows, or -1."""
+        fitted = np.full(len(data.weights), -1)
+        fitted[self.chosen] = np.arange(len(self.chosen))
+        return np.where(data.inverse >= 0, fitted[data.inverse], -1)
+
+    def confidence(self, labels, lead, data: FitInput, order: Calibration) -> np.ndarray:
+        """Return how sure the cluster of every row is.
+
+        Rows that were not fitted on were left out anyhow: their lead is their margin.
+        """
+        places = self.places(data)
+        return order.confidence(np.where(places >= 0, self.margins[places], lead), labels)
+
+
+def fit_least_squares(data: FitInput, s: Settings) -> Model:
+    """Find the labels whose one-against-all least-squares classifiers fit best."""
+    began = time.monotonic()
+    s.check()
+    chosen = subset_rows(data, s)
+    X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
+    weights, known = data.weights[chosen], data.known[chosen]
+    fmap, first_labels = _feature_map(X, weights, known, data, s)
+    similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
+    problem = label_problem(similarity, known, data, s)
+    settings = search_settings(s, data, began)
+    if data.initial is not None:
+        gently = GENTLE if s.size_prior == 0 else SHAKES
+        starts = [(keep_known(data.initial[chosen], known), gently)]
+    elif (known >= 0).any():
+        starts = [(labels, GENTLE) for labels in _from_known(problem, fmap, X, s)]
+        settings = replace(settings, n_kicks=0)  # a kick can swap the names of two clusters
+    else:
+        starts = random_starts(problem, s, data.rng)
+    if first_labels is not None:
+        # Not to be shaken: their sizes need not be the targets.
+        starts.insert(0, (keep_known(first_labels, known), SHAKES))
+    found = search_labels(problem, starts, settings)
+    if s.spreads and fmap.axes is not None:
+        found = _by_spread(problem, found, fmap, s)
+    labels, caches, prices = settle(problem, found.labels)
+    coef, intercept = similarity.coefficients(caches, labels)
+    loo = similarity.leave_one_out(caches, labels) + prices
+    margins = lead_of(loo, labels)
+    calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
+    if data.initial is None and not (known >= 0).any():
+        _warn_about_sizes(fmap, X, weights, settings, s)
+    others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
+    details = Details(chosen, margins, others, calibration)
+    scores = similarity.fitted(caches, labels) + prices
+    places = details.places(data)
+    # Weights far above the ridge cost the coefficients the digits that the caches have.
+    exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
+    exact = exact or not data.X.in_memory
+    extras = {
+        "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=weights)),
+        "leave_one_out_margins_": margins,
+        "fitted_indices_": data.source[chosen],
+    }
+    if calibration is not None:
+        extras |= {"stability_": stability, "_calibration": calibration}
+    return Model(
+        fmap,
+        coef=coef if basis is None else coef @ basis,
+        intercept=intercept + prices,
+        paths=np.eye(s.n_clusters),
+        objective=found.history[-1],
+        history=found.history,
+        n_iter=len(found.history),
+        stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
+        scores=None if exact else np.where(places[:, None] >= 0, scores[places], np.nan),
+        extras=extras,
+        details=details,
+    )
+
+
+# -- rows and similarities -------------------------------------------------------------------------
+
+
+def subset_rows(data: FitInput, s: Settings) -> np.ndarray:
+    """Return rows to fit on: all, or all with known labels and a random choice of the others."""
+    n = len(data.weights)
+    if n <= s.max_samples:
+        return np.arange(n)
+    if s.precomputed:
+        raise ValueError(
+            f"kernel='precomputed' with {n} rows needs max_samples >= {n} "
+            f"({4 * n**2 / 2**30:.1f} GiB), got max_samples={s.max_samples}."
+        )
+    known = data.rng.permutation(np.flatnonzero(data.known >= 0))[: s.max_samples]
+    others = np.setdiff1d(np.arange(n), known)
+    more = data.rng.choice(others, s.max_samples - len(known), replace=False)
+    return np.sort(np.concatenate([known, more]))
+
+
+def _feature_map(X, weights, known, data: FitInput, s: Settings):
+    """Return the map to kernel values and neighbours, and labels of a first fit if any."""
+    if not (s.mixed or s.whiten):
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None
+    dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
+    rows = X.toarray() if dense else X
+    axes, first = None, None
+    if s.whiten and not sparse.issparse(rows) and _can_whiten(rows.shape, s):
+        first = _first_labels(rows, weights, known, data, s)
+        axes = whitening_axes(rows, first, weights)
+    kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
+    # More neighbours than a cluster has rows would tie clusters together.
+    most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first
+
+
+def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
+    """Return labels of a first, quicker fit, whose clusters give the metric of the second."""
+    seed = int(data.rng.integers(2**31 - 1))
+    given = known if (known >= 0).any() else None
+    rows = MemoryRows(X)
+    smaller = replace(
+        make_input(rows, weights, given, merge=not s.precomputed),
+        rng=np.random.default_rng(np.random.RandomState(seed).randint(2**31 - 1)),
+        n_jobs=data.n_jobs,
+    )
+    settings = replace(
+        s,
+        whiten=False,
+        spreads=False,
+        n_resamples=0,
+        max_samples=min(s.max_samples, FIRST_ROWS),
+        time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
+    )
+    return trained(fit_least_squares(smaller, settings), rows, weights, known, data.n_jobs).labels
+
+
+def _can_whiten(shape: tuple[int, int], s: Settings) -> bool:
+    """Return whether a covariance within clusters can be told from that many rows."""
+    n, d = shape
+    wide = d > WIDEST_WHITENED or ROWS_PER_COLUMN * d > n
+    return not wide and not s.precomputed and s.n_clusters > 1
+
+
+def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
+    offset = None
+    shift = kernel in ("rbf", "laplacian") or (kernel == "linear" and s.center)
+    if not sparse.issparse(X) and (s.pca is not None or shift or axes is not None):
+        offset = np.average(X, axis=0, weights=weights).astype(X.dtype)
+    if s.pca is not None and axes is None:
+        axes = principal_axes(X, offset, weights, s.pca).astype(X.dtype)
+    dtype = np.dtype(factor_dtype(len(weights), s.ridge))
+    plain = FeatureMap(kernel, {}, None, None, offset, np.zeros(0), 1.0, dtype, axes)
+    points = np.arange(X.shape[0]) if s.precomputed else plain.points(X)
+    params = {}
+    if not s.precomputed:
+        params = kernel_params(MemoryRows(points), kernel, s.gamma, s.degree, s.coef0, rng)
+    fmap = replace(plain, params=params, landmarks=points, offset=np.zeros(X.shape[0]))
+    if s.n_components is None or s.n_components >= X.shape[0]:
+        return fmap
+    few = np.sort(rng.choice(X.shape[0], s.n_components, replace=False))
+    fmap = replace(fmap, landmarks=points[few])
+    projection = kernel_basis(fmap.kernel_values(X[few]), kernel, dtype)
+    return replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
+
+
+def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
+    """Return R, and for a low-rank kernel the features that coefficients are folded into."""
+    if isinstance(fmap, MixedMap):
+        X = X.toarray() if fmap.dense else X
+        return mixed_similarity(fmap, X, weights, s.ridge, n_jobs), None
+    if fmap.projection is None:
+        return make_similarity(fmap, X, weights, s.ridge, s.center, n_jobs, source), None
+    basis = fmap.stored_rows(X, n_jobs).values()
+    K = basis @ basis.T
+    scale = float(np.average(np.diag(K), weights=weights))
+    K /= K.dtype.type(scale)
+    return similarity_of(K, scale, weights, s.ridge, s.center), basis
+
+
+# -- the search ------------------------------------------------------------------------------------
+
+
+def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) -> LabelProblem:
+    weights = similarity.weights
+    total, k = weights.sum(), s.n_clusters
+    floor = size_floor(s.balance, total, k, data.whole)
+    targets = _targets(total, data.weights.sum(), known, weights, s)
+    if (targets < floor - 1e-9).any():
+        floor = float(targets.min())
+    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.size_prior)
+
+
+def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
+    """Return the sizes that shaking pulls the clusters to."""
+    k, given = s.n_clusters, s.cluster_sizes
+    if given is None or isinstance(given, str):
+        counts = np.bincount(known[known >= 0], weights[known >= 0], minlength=k)
+        # With a handful of labels per cluster their proportions mean something.
+        enough = counts.min() >= 1 and counts.sum() >= 5 * k
+        return total * (counts / counts.sum() if enough else np.full(k, 1.0 / k))
+    sizes = np.asarray(given, np.float64)
+    if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
+        raise ValueError(
+            f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
+        )
+    if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
+        raise ValueError(
+            f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
+            f"1; they add up to {sizes.sum():g}."
+        )
+    return total * sizes / sizes.sum()
+
+
+def random_starts(problem, s: Settings, rng) -> list[tuple[np.ndarray, int]]:
+    """Return random labels, and the first round of shaking for each.
+
+    Shaking leads most of them to the same clusters; if sizes are tempered, as many again go
+    without, for others.
+    """
+    n_init = s.n_init
+    if n_init == "auto":
+        n_init = AUTO_STARTS if s.size_prior == 0 else TEMPERED_STARTS
+    starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
+    if s.size_prior > 0:
+        starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
+    return starts
+
+
+def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
+    """Return initial labels that follow from the known ones."""
+    starts = []
+    if s.partial_start != "supervised":
+        starts.append(grown_labels(problem))
+    if s.partial_start != "grow":
+        rows = np.flatnonzero(problem.known >= 0)
+        if isinstance(fmap, MixedMap):
+            fmap, X = fmap.kernels[0], X.toarray() if fmap.dense else X
+        values = fmap.stored_rows(X).values()
+        K = values[:, rows] if fmap.projection is None else values @ values[rows].T
+        starts.append(supervised_labels(K, rows, problem, s.ridge))
+    return starts
+
+
+def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
+    kicks = s.n_kicks
+    if kicks == "auto" and s.size_prior > 0:
+        kicks = TEMPERED_KICKS
+    elif kicks == "auto":
+        kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
+    budget = s.time_budget if s.search == "shaking" else None
+    if budget is not None and s.n_kicks == "auto":
+        kicks = NO_LIMIT
+    return SearchSettings(
+        search=s.search,
+        n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
+        deadline=None if budget is None else began + budget,
+        max_iter=s.max_iter,
+        adaptive=isinstance(s.cluster_sizes, str),
+        rng=data.rng,
+        watch=data.watch,
+        n_jobs=data.n_jobs,
+        parallel=getattr(data.watch, "context", None) is None,
+    )
+
+
+def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
+    """Return clusters by spread instead, if they differ in it and are predicted nearly as well.
+
+    Only if clusters by place leave something unexplained: what is predicted well is not a matter
+    of spread.
+    """
+    k, weights = s.n_clusters, problem.similarity.weights
+    fit = predictive_score(problem, found.labels) / (k - 1)
+    if fit >= WELL_PREDICTED:
+        return found
+    labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
+    labels = keep_known(labels, problem.known)
+    sizes = np.bincount(labels, weights, minlength=k)
+    alike = scales.max() < SPREAD_RATIO * scales.min()
+    if alike or sizes.min() < max(problem.floor, problem.unit):
+        return found
+    if predictive_score(problem, labels) / (k - 1) < fit - SPREAD_LOSS:
+        return found
+    value = problem.value(labels, problem.similarity.caches(labels, k))
+    history = [*found.history, problem.paper_value(value)]
+    return replace(found, labels=labels, value=value, history=history)
+
+
+# -- how sure it is --------------------------------------------------------------------------------
+
+
+def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
+    """Return what resamples say: how margins become confidence, and the stability."""
+    if s.n_resamples == 0:
+        return None, 0.0
+    rows = np.arange(len(labels))
+    if len(rows) > RESAMPLED_ROWS:
+        rows = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+    weights = problem.similarity.weights[rows]
+    labels, margins = labels[rows], margins[rows]
+
+    def similarity(part):
+        smaller = fmap.part(rows[part])
+        return _similarity(smaller, X[rows[part]], weights[part], s, settings.n_jobs)[0]
+
+    resampled = resampled_labels(
+        part_of(problem, rows),
+        replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
+        # Of so few rows that a part has less than one a cluster, nothing can be said.
+        s.n_resamples if SHARE * len(labels) >= s.n_clusters else 0,
+        RESAMPLE_STARTS,
+        labels if (problem.known >= 0).any() else None,
+        similarity,
+    )
+    agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
+    stability = float(agreement.mean()) if len(agreement) else 0.0
+    return calibrate(margins, labels, resampled, s.n_clusters), stability
+
+
+def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -> None:
+    """Warn if leave-one-out predictions contradict clusters of equal size.
+
+    On a few hundred rows the sizes are set free: if the labels are then predicted clearly better,
+    equal sizes were wrong.
+    """
+    k, n = s.n_clusters, len(weights)
+    if s.search != "shaking" or s.cluster_sizes is not None or k == 1 or n < 10 * k:
+        return
+    if s.mixed or s.size_prior > 0:
+        return
+    few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
+    if fmap.projection is None:
+        K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
+    else:
+        features = fmap.stored_rows(X[few]).values()
+        K = features @ features.T
+    K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
+    similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)
+    total = weights[few].sum()
+    targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
+    problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
+    starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
+    equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
+    free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
+    before, after = (predictive_score(problem, f.labels) / (k - 1) for f in (equal, free))
+    if after > before + SIZE_DOUBT:
+        sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
+        shares = ", ".join(f"{share:.0%}" for share in sizes)
+        warnings.warn(
+            f"Clusters are probably not of equal size: sizes of about {shares} raise the "
+            f"leave-one-out R2 from {before:.2f} to {after:.2f}. Set cluster_sizes='adaptive' or "
+            "give the sizes.",
+            UserWarning,
+            stacklevel=2,
+        )
