@@ -62,9 +62,8 @@ WHOLE = {
     "n_resamples": (-1, 0, 1, 2),
     "max_iter": (0, 1, 2, 5, 1000, 10**6),
     "n_components": (0, 1, 2, 5, 1000, 10**12),
-    "max_exact": (1, 2, 3, 10, 10**12),
+    "max_samples": (1, 2, 3, 10, 10**12),
     "pca": (0, 1, 2, 10**12),
-    "n_neighbors": (-1, 0, 1, 5, 10**12),
     "max_rows": (1, 2, 10, 10**12),
     "subset": (0, 1, 3, 10, 10**12),
 }
@@ -258,11 +257,9 @@ def hostile_params(rng, name: str, X, accepted: bool) -> dict:
 
 
 COMBINED = (
-    {"size_prior": 0.75, "whiten": True, "search": "shaking"},
-    {"size_prior": 0.75, "whiten": True, "spreads": True, "n_neighbors": 5, "search": "shaking"},
     {"kernel": ["rbf", "linear"], "center": True, "n_components": None},
     {"cluster_sizes": "adaptive"},
-    {"cluster_sizes": [0.5, 0.5], "n_neighbors": 0},
+    {"cluster_sizes": [0.5, 0.5]},
 )
 
 
@@ -496,7 +493,7 @@ def floor_defects(model, case: Case, caught) -> list[str]:
     """The least size of a cluster, where the method promises one and no warning takes it back."""
     inner = model.estimator if case.inner is not None else model
     n = case.X.shape[0]
-    sampled = getattr(inner, "max_exact", n) < n or getattr(inner, "subset", None) is not None
+    sampled = getattr(inner, "max_samples", n) < n or getattr(inner, "subset", None) is not None
     if sampled or getattr(inner, "cluster_sizes", None) is not None:
         return []
     if isinstance(model, maxmargin.PairwiseMarginClustering) or case.links is not None:

@@ -552,7 +552,7 @@ def test_a_failed_fit_keeps_the_earlier_one(estimator, blobs):
 
 
 RICH = {
-    LeastSquaresMarginClustering: {"n_resamples": 3},
+    LeastSquaresMarginClustering: {"pca": 2},
     MaxMarginClustering: {"n_resamples": 3},
     PairwiseMarginClustering: {"alpha": "cv"},
 }
@@ -702,7 +702,8 @@ def test_strengths_have_a_range(estimator, parameter, value):
         PairwiseMarginClustering,
         SemidefiniteMarginClustering,
         pytest.param(
-            lambda **given: LeastSquaresMarginClustering(n_neighbors=5, **given), id="neighbours"
+            lambda **given: LeastSquaresMarginClustering(**given | {"kernel": ["rbf", "linear"]}),
+            id="two kernels",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """The front door: what it chooses, what it tells, and that it does what it says."""
 
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 
@@ -29,12 +30,24 @@ def text_like(n=240, seed=0):
 # -- what it chooses ------------------------------------------------------------------------------
 
 
+class Settled(LeastSquaresMarginClustering):
+    """Least squares with settings that only the front door has."""
+
+    def _settings(self):
+        return replace(super()._settings(), **self.more)
+
+
+def settled(k, more, **params):
+    model = Settled(k, random_state=0, **params)
+    model.more = more
+    return model
+
+
 def test_the_answer_is_that_of_the_settings_it_stands_for():
     X, _ = load_iris(return_X_y=True)
     front = MaxMarginClustering(3, n_resamples=0, random_state=0).fit(X)
-    room = LeastSquaresMarginClustering(
-        3, n_neighbors=10, size_prior=0.75, whiten=True, spreads=True, balance=0.05, random_state=0
-    ).fit(X)
+    more = {"n_neighbors": 10, "size_prior": 0.75, "whiten": True, "spreads": True}
+    room = settled(3, more, balance=0.05).fit(X)
     assert (front.labels_ == room.labels_).all()
     assert (front.decision_function(X) == room.decision_function(X)).all()
 
@@ -79,12 +92,12 @@ def test_links_lead_to_the_pairwise_method_and_known_labels_are_kept():
     links = PairwiseConstraints.from_labels(side, n_pairs=60, random_state=0)
     model = MaxMarginClustering(2, random_state=0).fit(X, constraints=links)
     assert adjusted_rand_score(side, model.labels_) > 0.9
-    assert any("60 links between rows were given" in s for s in model.report_)
+    assert any("60 constraints between rows were given" in s for s in model.report_)
     again = MaxMarginClustering(2, random_state=0).fit(X)
     assert hasattr(again, "confidence_")
     again.fit(X, constraints=links)
     assert not hasattr(again, "confidence_")
-    with pytest.raises(ValueError, match="without links between rows"):
+    with pytest.raises(ValueError, match="without constraints"):
         again.confidence(X)
     known = np.where(np.arange(120) < 20, y, -1)
     model = MaxMarginClustering(random_state=0).fit(X, partial_labels=known)
@@ -177,14 +190,13 @@ def test_a_time_budget_searches_on_and_never_for_worse(monkeypatch):
     clock = count()
     ticking = SimpleNamespace(monotonic=lambda: next(clock))
     monkeypatch.setattr("maxmargin.least_squares._label_search.time", ticking)
-    monkeypatch.setattr("maxmargin.least_squares.time", ticking)
+    monkeypatch.setattr("maxmargin.least_squares._fit.time", ticking)
     X = load_digits().data[:400]
     objectives, ticks = [], []
     for budget in (0.5, 20, 60):
         before = next(clock)
-        model = LeastSquaresMarginClustering(
-            10, n_neighbors=10, size_prior=0.75, time_budget=budget, random_state=0
-        ).fit(X)
+        more = {"n_neighbors": 10, "size_prior": 0.75, "time_budget": budget}
+        model = settled(10, more).fit(X)
         objectives.append(model.objective_)
         ticks.append(next(clock) - before)
     assert objectives[0] > objectives[1] >= objectives[2]

@@ -55,9 +55,9 @@ FITS = {
         THREE @ THREE.T
     ),
     "bisecting": lambda: BisectingMarginClustering(n_clusters=3, random_state=0).fit(THREE),
-    "least squares": lambda: LeastSquaresMarginClustering(
-        3, pca=2, n_resamples=2, n_init=2, random_state=0
-    ).fit(THREE),
+    "least squares": lambda: LeastSquaresMarginClustering(3, pca=2, n_init=2, random_state=0).fit(
+        THREE
+    ),
     "front door": lambda: MaxMarginClustering(2, n_init=4, random_state=0).fit(THREE),
     "front door, linear": lambda: MaxMarginClustering(
         2, kernel="linear", n_init=4, random_state=0

@@ -47,13 +47,13 @@ class Held(CuttingPlaneMarginClustering):
         self.entered, self.go, self.seen = Event(), Event(), []
         return self
 
-    def _fit_rows(self, *args):
+    def _fit_model(self, data):
         self.entered.set()
         assert self.go.wait(60)
         self.seen.extend([*counts("blas"), *counts("openmp")])
         if self.max_iter == 1:
             raise RuntimeError("stopped")
-        return super()._fit_rows(*args)
+        return super()._fit_model(data)
 
 
 @pytest.mark.parametrize("order", [*permutations(range(3))], ids=str)

@@ -49,7 +49,13 @@ from ._core.features import KERNELS
 from ._core.model import Model
 from ._data.source import MemoryRows, RowSource
 from .constraints import PairwiseConstraints
-from .least_squares._fit import DENSE_SHARE, Details, Settings, fit_least_squares
+from .least_squares._fit import (
+    DENSE_SHARE,
+    Details,
+    Settings,
+    fit_least_squares,
+    warn_of_missed_floor,
+)
 from .least_squares._resampling import matched
 from .pairwise import PairwiseMarginClustering
 
@@ -305,6 +311,8 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"are those of PairwiseMarginClustering; {broken} of them are violated."
             ]
             return found | {"report_": model.extras["report_"] + sentences}
+        if data.X.in_memory:
+            warn_of_missed_floor(host_labels(labels), data, self.balance, len(model.paths))
         if model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)

@@ -82,7 +82,8 @@ def decide_block(block: Block, parts, coef, levels, paths):
     """
     margins = margin_block(block, parts, coef, levels, paths)[1]
     labels, lead = _decided(margins, block.xp)
-    return summary(labels, lead, *parts, len(paths), block.xp)
+    weights, known = parts
+    return summary(labels, lead, weights, known, len(paths), block.xp)
 
 
 def summary(labels, lead, weights, known, k: int, xp=np):
@@ -179,7 +180,8 @@ def gathered(columns, blocks, n: int, k: int) -> Decided:
         exemplars[better], best[better] = start + certain[better], leads[better]
         first = np.where((earliest < count) & (first == n), start + earliest, first)
         start, ties = start + count, ties + tied
-    return Decided(*columns, sizes, first, exemplars, ties)
+    labels, lead = columns
+    return Decided(labels, lead, sizes, first, exemplars, ties)
 
 
 def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:

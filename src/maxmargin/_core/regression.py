@@ -137,8 +137,8 @@ def fit_piecewise(
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
         if iteration % CHECK_EVERY == 0:
-            given = coef, bias, dual, step * shrunk
-            primal, bound = duality_gap(factor, signs, kinks, alpha, *given)
+            point = coef, bias, dual, step * shrunk
+            primal, bound = duality_gap(factor, signs, kinks, alpha, *point)
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
             reached = (primal - bound) / max(primal, 1e-6)
             if reached <= gap:

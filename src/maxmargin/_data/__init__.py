@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .dask import DaskRows, LazyRows, is_dask
 from .source import RowSource
 from .torch import is_tensor, tensor_rows
 
 
-def row_source(X, lazy: bool = False) -> RowSource | LazyRows | None:
+def row_source(X, lazy: bool = False) -> Any:
     """Return the source of rows that are not a plain array; None for anything else.
 
     Parameters

@@ -52,8 +52,8 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_lab
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.model import Model
-from .._core.size_floor import row_losses, size_floor, warn_short
-from ._fit import Settings, fit_least_squares
+from .._core.size_floor import row_losses
+from ._fit import Settings, fit_least_squares, warn_of_missed_floor
 
 MAX_DESCENT_ROUNDS = 200
 
@@ -236,11 +236,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         return fit_least_squares(data, self._settings())
 
     def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict:
-        sizes = np.bincount(host_labels(labels)[data.source], data.weights, self.n_clusters)
-        floor = size_floor(self.balance, data.weights.sum(), self.n_clusters, data.whole)
-        missing = floor - float(sizes.min())
-        if self.cluster_sizes is None and missing > 1e-9 * floor:
-            warn_short(self.balance, missing, floor)
+        if self.cluster_sizes is None:
+            warn_of_missed_floor(host_labels(labels), data, self.balance, self.n_clusters)
         return {}
 
     def _settings(self) -> Settings:

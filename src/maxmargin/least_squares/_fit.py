@@ -18,7 +18,7 @@ from .._core.decisions import lead_of, trained
 from .._core.dedup import FitInput, make_input
 from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params
 from .._core.model import Model
-from .._core.size_floor import size_floor
+from .._core.size_floor import size_floor, warn_short
 from .._data.source import MemoryRows
 from ._axes import principal_axes, whitening_axes
 from ._confidence import Calibration, calibrate
@@ -239,6 +239,15 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         extras=extras,
         details=details,
     )
+
+
+def warn_of_missed_floor(labels: np.ndarray, data: FitInput, balance: float, k: int) -> None:
+    """Warn if a cluster has less than its least size."""
+    sizes = np.bincount(labels[data.source], data.weights, k)
+    floor = size_floor(balance, data.weights.sum(), k, data.whole)
+    missing = floor - float(sizes.min())
+    if missing > 1e-9 * floor:
+        warn_short(balance, missing, floor)
 
 
 # -- rows and similarities -------------------------------------------------------------------------
