@@ -127,7 +127,7 @@ def test_links_need_no_method(folder, run_json):
     links = PairwiseConstraints(40, must_link=[(0, 1)], cannot_link=[(0, 30)])
     links.save("links.csv")
     code, told = run_json("fit d.csv -k 2 --drop who --links links.csv")
-    assert code == 0 and "2 links between rows were given" in " ".join(told["report"])
+    assert code == 0 and "2 constraints between rows were given" in " ".join(told["report"])
 
 
 def test_predict_matches_columns_by_name(folder, run):

@@ -67,7 +67,7 @@ def test_labels_and_codes_stay_on_the_workers(rows, workers, monkeypatch):
         return results
 
     passes = []
-    run = cluster.DaskBlocks.run
+    run = cluster.DaskRows.run
 
     def watched(self, *args):
         passes.append(1)
@@ -77,7 +77,7 @@ def test_labels_and_codes_stay_on_the_workers(rows, workers, monkeypatch):
         finally:
             monkeypatch.setattr(cluster, "_computed", plain)
 
-    monkeypatch.setattr(cluster.DaskBlocks, "run", watched)
+    monkeypatch.setattr(cluster.DaskRows, "run", watched)
     estimator = CuttingPlaneMarginClustering(2, random_state=0)
     with workers.as_current():
         estimator.fit(da.from_array(rows, chunks=(9000, 6)))
@@ -86,7 +86,7 @@ def test_labels_and_codes_stay_on_the_workers(rows, workers, monkeypatch):
 
 
 def test_a_worker_killed_during_the_fit_is_survived(rows, fitted, workers, monkeypatch):
-    run, calls = cluster.DaskBlocks.run, []
+    run, calls = cluster.DaskRows.run, []
 
     def deadly(self, *args):
         calls.append(1)
@@ -95,7 +95,7 @@ def test_a_worker_killed_during_the_fit_is_survived(rows, fitted, workers, monke
             os.kill(sorted(pids.values())[0], 9)
         return run(self, *args)
 
-    monkeypatch.setattr(cluster.DaskBlocks, "run", deadly)
+    monkeypatch.setattr(cluster.DaskRows, "run", deadly)
     with workers.as_current():
         found = fit(ESTIMATORS["cutting-plane"], da.from_array(rows, chunks=(BLOCK, 6)))
     assert len(calls) > 5
@@ -119,7 +119,7 @@ def test_a_lost_scheduler_leaves_a_model_to_go_on_from(rows, fitted, monkeypatch
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    run, calls = cluster.DaskBlocks.run, []
+    run, calls = cluster.DaskRows.run, []
 
     def deadly(self, *args):
         calls.append(1)
@@ -128,7 +128,7 @@ def test_a_lost_scheduler_leaves_a_model_to_go_on_from(rows, fitted, monkeypatch
             process.wait()
         return run(self, *args)
 
-    monkeypatch.setattr(cluster.DaskBlocks, "run", deadly)
+    monkeypatch.setattr(cluster.DaskRows, "run", deadly)
     estimator = clone(ESTIMATORS["cutting-plane"]).set_params(warm_start=True, tol=1e-4)
     client = distributed.Client(process.stdout.readline().strip(), timeout=20, set_as_default=False)
     try:

@@ -6,11 +6,14 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from maxmargin._core.features import fit_features, kernel_params, median_distance
+from maxmargin._core.rows import scores
+from maxmargin._data.source import MemoryRows
 
 
 def features(X, kernel="rbf", n_components=None, gamma="median", weights=None, **more):
     rng = np.random.default_rng(0)
     weights = np.ones(X.shape[0]) if weights is None else weights
+    X = MemoryRows(X)
     params = kernel_params(X, kernel, gamma, 3, 1, rng)
     return fit_features(
         X, weights, kernel=kernel, params=params, n_components=n_components, rng=rng, **more
@@ -18,7 +21,7 @@ def features(X, kernel="rbf", n_components=None, gamma="median", weights=None, *
 
 
 def dense(rows):
-    return rows.tile(0, rows.shape[0]).values
+    return rows.values()
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +93,7 @@ def test_dense_equals_csr(kernel):
     X[:, 0] += 1.0
     A = dense(features(X, kernel)[1])
     _, rows = features(sparse.csr_matrix(X), kernel)
-    B = rows.tile(0, 80).scores(np.eye(rows.shape[1]))
+    B = scores(rows, np.eye(rows.shape[1]))
     assert A @ A.T == pytest.approx(B @ B.T, abs=1e-9)
 
 

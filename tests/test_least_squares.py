@@ -282,7 +282,7 @@ def test_unequal_sizes(centers):
     seed = 0 if len(centers) == 2 else 3
     X, y = make_blobs(centers, 10, cluster_std=3, random_state=seed)
     k = len(centers)
-    with pytest.warns(UserWarning, match="Leave-one-out predictions speak against"):
+    with pytest.warns(UserWarning, match="probably not of equal size"):
         equal = LeastSquaresMarginClustering(k, random_state=0).fit(X)
     adaptive = LeastSquaresMarginClustering(k, cluster_sizes="adaptive", random_state=0).fit(X)
     given = LeastSquaresMarginClustering(k, cluster_sizes=centers, random_state=0).fit(X)

@@ -149,7 +149,7 @@ def test_subgradients_equal_central_differences(k, hu):
 def interior_point(p, at):
     """(17) as a quadratic program with a slack for each loss, by another solver."""
     k, (n, d) = p.k, p.rows.shape
-    Z = p.rows.data
+    Z = p.rows.values()
 
     def phi(i, z):
         out = np.zeros((k, d))

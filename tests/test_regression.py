@@ -114,7 +114,7 @@ def test_bound_is_below_the_objective_of_every_model(seed, loss):
     kinks = loss_kinks(loss, 0.1)
     fit = fit_piecewise(factorise(Rows(Z), np.ones(15)), y, kinks, 0.05, 0.5)
     factor = factorise(Rows(Z), np.ones(15))
-    value, bound = duality_gap(factor, y, kinks, 0.05, fit.coef, fit.bias, fit.dual / fit.step)
+    value, bound = duality_gap(factor, y, kinks, 0.05, fit.coef, fit.bias, fit.dual, fit.step)
     shares = np.full(15, 1 / 15)
     epsilon = 0.0 if loss == "hinge" else 0.1
     assert value == pytest.approx(

@@ -30,6 +30,7 @@ TRUSTED = (
     "maxmargin._auto.Alternative",
     "maxmargin._auto.MaxMarginClustering",
     "maxmargin._bisecting.BisectingMarginClustering",
+    "maxmargin._bisecting.SplitModels",
     "maxmargin._core.features.FeatureMap",
     "maxmargin.alternating._estimator.AlternatingMarginClustering",
     "maxmargin.constraints.PairwiseConstraints",
