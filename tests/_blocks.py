@@ -69,6 +69,7 @@ def blocks_of(X, size):
 
 
 def assert_same(a, b, exact=False):
+    """Equal labels and coefficients to 1e-10, which holds on any storage, or equal bits."""
     np.testing.assert_array_equal(a.labels_, np.asarray(b.labels_))
     np.testing.assert_array_equal(a.cluster_sizes_, b.cluster_sizes_)
     np.testing.assert_array_equal(a.exemplar_indices_, b.exemplar_indices_)

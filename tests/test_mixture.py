@@ -75,7 +75,7 @@ def test_the_matrix_is_the_mean_of_the_parts(X, kernels, weighted):
     assert R.matrix == pytest.approx(np.mean(parts, axis=0), abs=1e-10)
     assert R.matrix.sum() == pytest.approx(0.0, abs=1e-9)
     labels = np.random.default_rng(2).integers(0, 3, 40).astype(np.int32)
-    for own, part in zip(R.parts(R.caches(labels, 3), labels), parts):
+    for own, part in zip(R.parts(R.caches(labels, 3), labels), parts, strict=True):
         assert own == pytest.approx(np.eye(3)[labels].T @ part, abs=1e-9)
 
 

@@ -549,7 +549,18 @@ def test_links_survive_a_grid_search_without_routing(witnessed):
     plain = Witness(2, kernel="linear", n_init=2, random_state=0)
     search = GridSearchCV(plain, {"alpha": [0.01, 0.1]}, cv=SPLIT, error_score="raise")
     search.fit(X, constraints=links)
-    assert search.best_params_["alpha"] in (0.01, 0.1)
+    # Links reach the fits only: the score is that of rows without links.
+    expected = [
+        np.mean(
+            [
+                clone(plain).set_params(alpha=alpha).fit(X[a], constraints=links[a]).score(X[b])
+                for a, b in SPLIT.split(X)
+            ]
+        )
+        for alpha in (0.01, 0.1)
+    ]
+    assert search.cv_results_["mean_test_score"] == pytest.approx(expected)
+    assert search.best_estimator_.violated_links_.n_samples == 90
 
 
 def test_links_survive_cross_validate(witnessed):

@@ -29,7 +29,6 @@ from sklearn.utils.validation import (
     check_is_fitted,
     validate_data,
 )
-from threadpoolctl import threadpool_limits
 
 from ._compat import (
     CallbackSupportMixin,
@@ -79,6 +78,7 @@ from .engine.samples import (
     linked_sample,
     make_sample,
 )
+from .engine.threads import one_thread
 
 # Strengths of regularisers: beyond this range solutions are zero, or rounding decides.
 STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
@@ -99,6 +99,9 @@ SHARED_CONSTRAINTS: dict[str, list] = {
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
 }
+
+# Private attributes of scikit-learn, which are not of a fit: set_output, callbacks, routing.
+FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,13 @@ def earlier_fit_kept(estimator):
         raise
 
 
+def forget_fit(estimator) -> None:
+    """Remove all that an earlier fit has set, public or private."""
+    for name in list(vars(estimator)):
+        if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
+            delattr(estimator, name)
+
+
 class BaseMarginClustering(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -181,8 +191,13 @@ class BaseMarginClustering(
         Returns
         -------
         self : estimator
+
+        Notes
+        -----
+        Up to 10,000 rows, equal rows are merged and sorted, and the order of the rows does not
+        matter. More rows are used in the order given, and another order may give other clusters.
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels)
         return self
@@ -192,6 +207,7 @@ class BaseMarginClustering(
     ) -> None:
         """Fit within a watch: that of a fit around this one, or a new one."""
         given, warm = X, self._warm_labels(X)
+        forget_fit(self)
         X = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
         known = self._checked_partial_labels(partial_labels, X.shape[0])
@@ -213,22 +229,20 @@ class BaseMarginClustering(
     def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
         rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
-        # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
-        with threadpool_limits(1):
-            merge = not self._pairwise and warm is None and self._mergeable()
-            sample = replace(make_sample(X, weights, known, merge), place=place)
-            if links is not None:
-                sample = linked_sample(sample, links, weights, known)
-            fmap, rows = self._fit_features(sample, rng, n_jobs)
-            own = FitWatch(self) if watch is None else watch
-            try:
-                model = self._fit_rows(rows, sample, fmap, rng, own, warm)
-            except SchedulerLost as lost:
-                self._publish_checkpoint(lost, fmap)
-                raise
-            self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
-            if watch is None:
-                own.close()
+        merge = not self._pairwise and warm is None and self._mergeable()
+        sample = replace(make_sample(X, weights, known, merge), place=place)
+        if links is not None:
+            sample = linked_sample(sample, links, weights, known)
+        fmap, rows = self._fit_features(sample, rng, n_jobs)
+        own = FitWatch(self) if watch is None else watch
+        try:
+            model = self._fit_rows(rows, sample, fmap, rng, own, warm)
+        except SchedulerLost as lost:
+            self._publish_checkpoint(lost, fmap)
+            raise
+        self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
+        if watch is None:
+            own.close()
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -408,7 +422,7 @@ class BaseMarginClustering(
             self._publish_apart(model, X, weights, known, sample, n_jobs)
             return
         labels, lead = self._training_decisions(X, rows, sample, n_jobs)
-        self._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
+        self._publish_labels(model, labels, lead, X, weights, known, n_jobs)
 
     def _publish_model(self, model: Model, fmap) -> None:
         """Set what the predict path needs."""
@@ -440,7 +454,7 @@ class BaseMarginClustering(
     def _training_decisions(self, X, rows: Rows, sample: Sample, n_jobs: int):
         """What the predict path gives for the rows of the fit: labels, and their leads.
 
-        Mapped training rows have the bits that mapping X again would give.
+        Mapped training rows are those that mapping X again would give.
         """
         mapped = self.feature_map_.landmarks is not None and rows.shape[0] == X.shape[0]
         reusable = sample.is_whole and mapped
@@ -453,13 +467,12 @@ class BaseMarginClustering(
             pass
         return labels, lead
 
-    def _publish_labels(self, model, labels, lead, X, weights, known, sample, n_jobs) -> None:
+    def _publish_labels(self, model, labels, lead, X, weights, known, n_jobs) -> None:
         """Set what follows from the decisions of the predict path; clusters by falling size."""
         self._paths = model.paths
         order = np.arange(len(model.paths))
         if known is None:
-            found = labels if sample.is_whole else labels[sample.source]
-            order = falling_sizes(found, sample.weights, len(order))
+            order = falling_sizes(labels, weights, len(order))
         self._renumber(order)
         renamed = np.argsort(order).astype(np.int32)
         self.labels_ = labels if known is None else labels.copy()
@@ -543,7 +556,7 @@ class BaseMarginClustering(
         if is_tensor(X):
             return of_tensor(self, X, self.decision_function, device_margins)
         X = self._validated(X, reset=False)
-        with threadpool_limits(1):
+        with one_thread():
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
         return cluster_scores(split_scores, self._paths)
 

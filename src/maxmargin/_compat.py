@@ -2,27 +2,87 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-try:  # scikit-learn >= 1.9
+try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn < 1.9
 
-    HAS_CALLBACKS = True
-except ImportError:  # pragma: no cover - older scikit-learn
-    HAS_CALLBACKS = False
+    class _Task:
+        """Context of a fit or of one of its iterations: it calls the callbacks."""
+
+        def __init__(self, callbacks: list):
+            self.callbacks = callbacks
+
+        def subcontext(self, task_name: str) -> _Task:
+            """Context of a part of this task."""
+            return _Task(self.callbacks)
+
+        def call_on_fit_task_begin(self, estimator) -> None:
+            """Report the begin of the task."""
+            for callback in self.callbacks:
+                callback.on_fit_task_begin(estimator, self)
+
+        def call_on_fit_task_end(self, estimator) -> bool:
+            """Report the end of the task; whether a callback asks to stop."""
+            asked = [callback.on_fit_task_end(estimator, self) for callback in self.callbacks]
+            return any(asked)
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stand-in without callbacks."""
+        """What the estimators use of scikit-learn's class of this name."""
+
+        def set_callbacks(self, *callbacks):
+            """Set the callbacks of the next fits; none removes them.
+
+            Parameters
+            ----------
+            *callbacks : objects
+                With the methods ``setup``, ``on_fit_task_begin``, ``on_fit_task_end`` and
+                ``teardown``, each with the arguments ``estimator`` and ``context``.
+
+            Returns
+            -------
+            self : estimator
+            """
+            hooks = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
+            for callback in callbacks:
+                if isinstance(callback, type) or not all(hasattr(callback, h) for h in hooks):
+                    raise TypeError(
+                        f"callbacks must be objects with the methods {', '.join(hooks)}, "
+                        f"got {callback!r}."
+                    )
+            self.__dict__.pop("_skl_callbacks", None)
+            if callbacks:
+                self._skl_callbacks = list(callbacks)
+            return self
+
+        def _init_callback_context(self, max_subtasks=None):
+            self._callback_fit_ctx = _Task(self._skl_callbacks)
+            self._skl_callbacks_to_teardown = []
+            for callback in self._skl_callbacks:
+                self._skl_callbacks_to_teardown.append(callback)
+                callback.setup(self, self._callback_fit_ctx)
+            return self._callback_fit_ctx
 
     def with_callbacks(method):
-        """Leave the method as it is."""
-        return method
+        """Tear down the callbacks that were set up when the method ends."""
+
+        @functools.wraps(method)
+        def managed(estimator, *args, **kwargs):
+            try:
+                return method(estimator, *args, **kwargs)
+            finally:
+                context = estimator.__dict__.pop("_callback_fit_ctx", None)
+                for callback in estimator.__dict__.pop("_skl_callbacks_to_teardown", []):
+                    callback.teardown(estimator, context)
+
+        return managed
 
 
 __all__ = [
-    "HAS_CALLBACKS",
     "CallbackSupportMixin",
     "FitWatch",
     "Interval",
@@ -72,13 +132,11 @@ class TimeLimit:
 
 def progress_callbacks() -> list:
     """A progress bar, where scikit-learn and rich can show one."""
-    if not HAS_CALLBACKS:  # pragma: no cover - older scikit-learn
-        return []
-    from sklearn.callback import ProgressBar
-
     try:
+        from sklearn.callback import ProgressBar
+
         return [ProgressBar()]
-    except ImportError:
+    except ImportError:  # scikit-learn < 1.9, or no rich
         return []
 
 
@@ -92,7 +150,7 @@ class FitWatch:
         self.estimator = estimator
         self.context = None
         self.reason: str | None = None
-        if HAS_CALLBACKS and getattr(estimator, "_skl_callbacks", None):
+        if getattr(estimator, "_skl_callbacks", None):
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator)
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from .engine.blocks import RowBlocks
 from .engine.cluster import as_dask_array
-from .engine.decisions import decide_block
+from .engine.decisions import cluster_numbers, decide_block
 from .engine.device import DeviceBlocks, device_rows, like, returned
 from .engine.features import check_magnitude
 from .engine.rows import BLOCK, repeated, run
@@ -35,7 +35,6 @@ def validated_blocks(estimator, X: RowBlocks, reset: bool, here: bool = True):
         )
     if reset:
         estimator.n_features_in_ = X.shape[1]
-        estimator.__dict__.pop("feature_names_in_", None)
         if X.column_names is not None:
             estimator.feature_names_in_ = np.asarray(X.column_names, object)
     else:
@@ -78,7 +77,7 @@ def publish_apart(estimator, model, X, weights, known, sample, n_jobs) -> None:
         exemplars[better], best[better] = start + certain[better], leads[better]
         first = np.where((earliest < n) & (first == X.shape[0]), start + earliest, first)
         start += n
-    order = np.arange(k) if known is not None else np.lexsort((first, -sizes))
+    order = np.arange(k) if known is not None else cluster_numbers(sizes, first)
     estimator._renumber(order)
     estimator.cluster_sizes_ = sizes[order] if weights is not None else sizes[order].astype(int)
     estimator.exemplar_indices_ = exemplars[order]

@@ -132,14 +132,16 @@ class AlternatingMarginClustering(BaseMarginClustering):
     verbose : int, default=0
         1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
-        Seed of the starts; the same seed gives the same bits on any number of threads.
+        Seed of the starts; on one machine, the same seed gives the same bits for any number of
+        threads.
     n_jobs : int or None, default=None
         Threads over blocks of rows.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row; clusters are numbered by falling size.
+        Cluster of each row; clusters are numbered by falling size, clusters of equal size by
+        their first row.
     cluster_sizes_ : ndarray of shape (n_clusters,)
     exemplar_indices_ : ndarray of shape (n_clusters,)
         Most certain row of each cluster.
@@ -455,7 +457,7 @@ def recursive_splits(
         return _scatter(rows.part(indices), sample.weights[indices])
 
     tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
-    order = cluster_order(tree.leaves, known, sample.weights, n_clusters)
+    order = cluster_order(tree.leaves, sample, n_clusters)
     return _as_model(tree, order, rows.shape[1])
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import FitWatch, StrOptions
@@ -126,7 +125,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         outer, watch = watch, FitWatch(self) if watch is None else watch
         sample = make_sample(X, weights, known, merge=False)
         tree = self._grow(X, sample, self._generator(), watch)
-        order = cluster_order(tree.leaves, sample.known, sample.weights, self.n_clusters)
+        order = cluster_order(tree.leaves, sample, self.n_clusters)
         self.splits_ = [None if split is None else split[0] for split in tree.splits]
         self._split_rows = [None if split is None else split[1] for split in tree.splits]
         fitted = [model for model in self.splits_ if model is not None]
@@ -140,10 +139,9 @@ class BisectingMarginClustering(BaseMarginClustering):
             n_iter=len(objectives),
             stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
         )
-        with threadpool_limits(1):
-            n_jobs = effective_n_jobs(self.n_jobs)
-            found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
-            self._publish_labels(model, *found, X, weights, known, sample, n_jobs)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
+        self._publish_labels(model, *found, X, weights, known, n_jobs)
         self._warn_about_sizes(sample)
         if outer is None:
             watch.close()

@@ -655,10 +655,12 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
                 stacklevel=2,
             )
 
-    def _publish_labels(self, model, labels, lead, X, weights, known, sample, n_jobs) -> None:
-        super()._publish_labels(model, labels, lead, X, weights, known, sample, n_jobs)
+    def _publish_labels(self, model, labels, lead, X, weights, known, n_jobs) -> None:
+        super()._publish_labels(model, labels, lead, X, weights, known, n_jobs)
         if self.cluster_sizes is None:
-            floor = size_floor(self.balance, sample.weights.sum(), self.n_clusters, sample.whole)
+            whole = weights is None or bool((weights == np.round(weights)).all())
+            total = float(self.cluster_sizes_.sum())
+            floor = size_floor(self.balance, total, self.n_clusters, whole)
             missing = floor - float(self.cluster_sizes_.min())
             if missing > 1e-9 * floor:
                 warn_short(self.balance, missing, floor)

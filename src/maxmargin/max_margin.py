@@ -45,6 +45,7 @@ from .engine.blocks import RowBlocks
 from .engine.features import KERNELS
 from .engine.labels import lead_losses
 from .engine.resampling import matched
+from .engine.threads import one_thread
 from .least_squares import DENSE_SHARE, LeastSquaresMarginClustering
 from .pairwise import PairwiseMarginClustering
 
@@ -96,7 +97,7 @@ class MaxMarginClustering(BaseMarginClustering):
     verbose : int, default=0
         1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
-        Seed; the same seed gives the same bits on any number of threads.
+        Seed; on one machine, the same seed gives the same bits for any number of threads.
     n_jobs : int or None, default=None
         Threads over starts and blocks of rows.
 
@@ -196,7 +197,7 @@ class MaxMarginClustering(BaseMarginClustering):
         -------
         self : estimator
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels, constraints=constraints)
         return self
@@ -248,7 +249,6 @@ class MaxMarginClustering(BaseMarginClustering):
         model._fit_validated(X, weights, known, among, warm, watch, place)
         self.n_clusters_ = k
         for name in ADOPTED:
-            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
         self.alternatives_ = _alternatives(getattr(model, "_rivals", []), self.labels_, k)

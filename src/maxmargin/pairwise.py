@@ -58,6 +58,7 @@ from .engine.links import Links
 from .engine.pair_problem import PairProblem, pair_problem
 from .engine.pair_search import DEFAULT_ALPHA, Search, parted
 from .engine.pair_starts import Start, labels_start
+from .engine.threads import one_thread
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
 STORED = 20_000_000  # numbers, 160 MB
@@ -243,7 +244,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         -------
         self : estimator
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels, constraints=constraints)
             none = PairwiseConstraints(len(self.labels_))

@@ -43,8 +43,8 @@ def decisions(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def decide_block(block: Rows, parts, coef, levels, paths):
     """Block kernel: the labels and leads of rows, as predict gives them.
 
-    With parts (weights and known labels) also the weight of every cluster, its first row and its
-    most certain one, with that row's lead.
+    With parts (weights and known labels) also the weight of every cluster, its first row of
+    positive weight and its most certain row, with that row's lead.
     """
     n, k = block.shape[0], len(paths)
     labels, lead = np.zeros(n, np.int32), np.zeros(n)
@@ -60,16 +60,45 @@ def decide_block(block: Rows, parts, coef, levels, paths):
     labels = np.where(known >= 0, known, labels)
     member = labels == np.arange(k)[:, None]
     held = np.where(member, lead, -np.inf)
-    first = np.where(member.any(axis=1), member.argmax(axis=1), n)
+    counts = member & (weights > 0)
+    first = np.where(counts.any(axis=1), counts.argmax(axis=1), n)
     sizes = np.bincount(labels, weights, minlength=k)
     return (), (n, sizes, first, held.argmax(axis=1), held.max(axis=1, initial=-np.inf))
 
 
-def falling_sizes(labels: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
-    """Cluster order: by falling weight, ties by the first row in the order of the contents."""
-    sizes = counted(labels, weights, k)
-    first = [int((labels == c).argmax()) if sizes[c] > 0 else len(labels) for c in range(k)]
-    return np.lexsort((np.array(first), -sizes))
+def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:
+    """Cluster order of labels in input order: see :func:`cluster_numbers`.
+
+    Examples
+    --------
+    >>> falling_sizes(np.array([2, 1, 0, 1, 0]), None, 3)
+    array([1, 0, 2])
+    >>> falling_sizes(np.array([2, 1, 0, 1, 0]), np.array([1.0, 0.0, 2.0, 2.0, 0.0]), 3)
+    array([0, 1, 2])
+    """
+    first = np.full(k, len(labels))
+    for start in range(0, len(labels), BLOCK):
+        part = labels[start : start + BLOCK]
+        rows = np.arange(len(part))
+        if weights is not None:  # a row of weight zero counts like a row left out
+            rows = np.flatnonzero(weights[start : start + BLOCK] > 0)
+        found, at = np.unique(part[rows], return_index=True)
+        first[found] = np.minimum(first[found], start + rows[at])
+        if (first < len(labels)).all():
+            break
+    return cluster_numbers(counted(labels, weights, k), first)
+
+
+def cluster_numbers(sizes: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Clusters by falling size; equal sizes by the first row of the input that they contain.
+
+    Examples
+    --------
+    >>> cluster_numbers(np.array([0.1 + 0.2, 0.3, 5.0]), np.array([7, 2, 9]))
+    array([2, 1, 0])
+    """
+    # Sums of the same weights in another order differ in their last digits.
+    return np.lexsort((first, -np.round(sizes / sizes.sum(), 12)))
 
 
 def counted(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:

@@ -83,6 +83,7 @@ def decide_rows(place: OnDevice, columns, coef, levels, paths):
         return (labels, lead), [None]
     weights, known = columns
     if not isinstance(known, np.generic):
+        lead = torch.where((known >= 0) & (known != labels), -lead, lead)
         labels = torch.where(known >= 0, known.to(labels.dtype), labels)
     sizes, first, certain, best = np.zeros(k), np.full(k, n), np.zeros(k, int), np.full(k, -np.inf)
     for cluster in range(k):
@@ -91,7 +92,9 @@ def decide_rows(place: OnDevice, columns, coef, levels, paths):
         one = isinstance(weights, np.generic)
         sizes[cluster] = count * float(weights) if one else float(weights[held].double().sum())
         if count:
-            first[cluster] = int(held.to(torch.int8).argmax())
+            counts = held if one else held & (weights > 0)
+            if bool(counts.any()):
+                first[cluster] = int(counts.to(torch.int8).argmax())
             found = torch.where(held, lead, -torch.inf).max(dim=0)
             certain[cluster], best[cluster] = int(found.indices), float(found.values)
     return (), [(n, sizes, first, certain, best)]

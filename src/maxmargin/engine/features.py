@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 
 from .blocks import LARGEST, LARGEST32, RowBlocks, available_memory
+from .lapack import eigh
 from .patience import interruptible
 from .rows import (
     Rows,
@@ -97,7 +98,7 @@ class FeatureMap:
         return Rows(X, n_jobs=n_jobs, features=self)
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """The same rows of Z, bit for bit, mapped once and kept."""
+        """The same rows of Z, mapped once and kept."""
         return mapped_rows(self, X, n_jobs)
 
     def part(self, rows: np.ndarray) -> FeatureMap:
@@ -453,7 +454,7 @@ def kernel_diagonal(X, kernel, params) -> np.ndarray:
 def kernel_basis(K, kernel, dtype) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
-    lam, U = interruptible(len(K), linalg.eigh, 0.5 * (K + K.T))
+    lam, U = interruptible(len(K), eigh, 0.5 * (K + K.T))
     top = max(lam[-1], 0.0)
     if lam[0] < -1e-6 * max(top, 1e-300):
         message = (
@@ -491,9 +492,9 @@ def check_precomputed(K) -> None:
         return
     try:
         shifted = K + 1e-6 * largest * np.eye(K.shape[0])
-        interruptible(len(K), linalg.cholesky, shifted, lower=True, check_finite=False)
-    except linalg.LinAlgError:
-        lowest = interruptible(len(K), linalg.eigvalsh, K, subset_by_index=[0, 0])[0]
+        interruptible(len(K), np.linalg.cholesky, shifted)
+    except np.linalg.LinAlgError:
+        lowest = interruptible(len(K), np.linalg.eigvalsh, K)[0]
         raise ValueError(
             f"kernel='precomputed' is not positive semi-definite: its smallest eigenvalue is "
             f"{lowest:.3g} (largest below {largest:.3g}). Add {-lowest:.3g} to its diagonal."

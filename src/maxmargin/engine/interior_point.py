@@ -144,8 +144,8 @@ def starting_point(A: np.ndarray, prices: np.ndarray) -> Point:
     if not lowest > ROUNDING * np.trace(A):
         raise ValueError(
             f"The matrix of the relaxation is singular to working precision: its smallest "
-            f"eigenvalue is {lowest:.3g}, its trace {np.trace(A):.3g}. Raise ridge, or choose alpha "
-            "and size_penalty closer to each other."
+            f"eigenvalue is {lowest:.3g}, its trace {np.trace(A):.3g}. Raise ridge, or choose "
+            "alpha and size_penalty closer to each other."
         )
     gamma = np.full(len(A), 0.5 * min(lowest, 1.0))
     root, inverse = _factored(A - np.diag(gamma))

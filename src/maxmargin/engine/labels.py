@@ -26,6 +26,7 @@ from .similarity import Similarity
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
 ASCENT_ROUNDS = 100
+STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 
 
@@ -303,7 +304,15 @@ class _Arrays:
         if search == "stochastic":
             within, power = sums_within(self.caches, self.labels), self.problem.size_prior
             return stochastic_round(*self.shared, np.arange(len(self.labels)), within, power)
-        return steepest_steps(*self.shared, self.scratch, 1e-9, len(self.labels))
+        # A few steps at a time: compiled code does not look for signals.
+        n, done = len(self.labels), 0
+        some = max(1, STEEPEST_WORK // (n * self.problem.k))
+        while done < n:
+            steps = steepest_steps(*self.shared, self.scratch, 1e-9, min(some, n - done))
+            done += steps
+            if steps < some:
+                break
+        return done
 
     def fill_small_clusters(self) -> None:
         """A cluster below the floor (or empty) claims its target again."""

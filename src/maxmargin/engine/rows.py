@@ -6,8 +6,8 @@ Every method touches the data only through
 
 over tiles of rows. :class:`Rows` knows where Z lies (an array, a memory-mapped file, a CSR matrix,
 blocks of a file, blocks of a dask array on other machines) and how it is centred; nothing else
-does. Tiles are fixed and their sums are added in order, so the result has the same bits on any
-number of threads, and wherever the rows lie as long as the blocks are the same.
+does. Tiles are fixed and their sums are added in order, so on one machine the result has the same
+bits on any number of threads. On other storage, blocks or CPUs it differs by rounding.
 
 A pass is a *block kernel*: a function of a block in memory, of the parts of some columns (one entry
 per row) that belong to it, and of arguments for all blocks. :func:`run` calls it wherever the
@@ -28,8 +28,7 @@ from scipy import sparse
 from ..kernels.sparse import csr_scores, csr_weighted_sum
 from .blocks import RowBlocks
 
-# OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits do not
-# depend on how the rows are blocked.
+# OpenBLAS may change kernel with the row count: products of small tiles differ least.
 TILE = 1024
 TILES_PER_BLOCK = 16
 BLOCK = TILE * TILES_PER_BLOCK
@@ -375,8 +374,7 @@ def sweep(rows: Rows, weights: np.ndarray | None, rule: Callable):
 def _sweep_apart(rows: Rows, weights, rule: Callable):
     """A pass over rows on other machines, with a rule that must be called here.
 
-    Scores come here and codes go there, never the rows; the last digits are those of
-    :func:`sweep`.
+    Scores come here and codes go there, never the rows; the sums are added as in :func:`sweep`.
     """
     found = None if weights is None else scores(rows, weights).astype(rows.dtype, copy=False)
     kept: list[Any] = []

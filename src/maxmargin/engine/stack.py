@@ -103,7 +103,7 @@ class FeatureStack:
         return np.hstack([part.astype(self.dtype, copy=False) for part in parts])
 
     def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """The same rows of features, bit for bit, mapped once and kept."""
+        """The same rows of features, mapped once and kept."""
         return mapped_rows(self, X, n_jobs)
 
 
@@ -180,6 +180,19 @@ def read_sources(kernels, X, names) -> list[Source]:
             _check_matrix(source.of(X), f"kernels[{number}]", X.shape[0])
         found.append(replace(source, name=name))
     return found
+
+
+def kernel_of(spec: Any) -> Any:
+    """The kernel of an entry of the user's list, without its columns and parameters.
+
+    Examples
+    --------
+    >>> kernel_of((["a", "b"], ("rbf", {"gamma": 1.0})))
+    'rbf'
+    """
+    while isinstance(spec, tuple) and len(spec) == 2:
+        spec = spec[0] if isinstance(spec[1], dict) else spec[1]
+    return spec
 
 
 def _read(spec: Any, where: str, width: int, names) -> Source:

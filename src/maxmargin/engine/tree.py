@@ -11,7 +11,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from .decisions import falling_sizes
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
+from .samples import Sample
 
 
 @dataclass(frozen=True)
@@ -145,20 +147,23 @@ def two_groups(means: np.ndarray, seed: int) -> np.ndarray:
     return np.where(labels == labels[0], -1, 1)
 
 
-def cluster_order(leaves: np.ndarray, known: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
+def cluster_order(leaves: np.ndarray, sample: Sample, k: int) -> np.ndarray:
     """Leaf of each cluster number: leaves with known labels keep them, the rest by falling size.
 
     Examples
     --------
-    >>> cluster_order(np.array([0, 0, 1, 2]), np.array([-1, -1, -1, 0]), np.ones(4), 3)
+    >>> from maxmargin.engine.samples import make_sample
+    >>> X = np.arange(4.0)[:, None]
+    >>> sample = make_sample(X, None, np.array([-1, -1, -1, 0]), merge=False)
+    >>> cluster_order(np.array([0, 0, 1, 2]), sample, 3)
     array([2, 0, 1])
     """
-    order = np.full(k, -1)
+    order, known = np.full(k, -1), sample.known
     for leaf, label in zip(leaves[known >= 0], known[known >= 0]):
         order[label] = leaf
-    sizes = np.bincount(leaves, weights, minlength=k)
-    rest = [leaf for leaf in np.argsort(-sizes, kind="stable") if leaf not in order]
-    order[order < 0] = rest
+    rows = slice(None) if sample.is_whole else np.argsort(sample.source)
+    sizes = falling_sizes(leaves[rows], sample.weights[rows], k)
+    order[order < 0] = [leaf for leaf in sizes if leaf not in order]
     return order
 
 
