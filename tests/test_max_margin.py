@@ -246,7 +246,7 @@ def test_bad_constraints_and_labels_with_an_open_number():
         MaxMarginClustering().fit(X, partial_labels=np.full(20, 0.5))
 
 
-@pytest.mark.parametrize("exponent", [-150, -20, 20, 150])
+@pytest.mark.parametrize("exponent", [-170, -20, 20, 170])
 def test_spreads_do_not_depend_on_the_unit(exponent):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(80, 3)), 4.0 * rng.normal(size=(80, 3))])

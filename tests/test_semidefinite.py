@@ -541,8 +541,9 @@ def test_a_relaxation_beyond_working_precision_is_refused():
 
 
 def test_the_leading_vector_of_nearly_equal_eigenvalues_is_found():
-    """A multiple of I with noise: LAPACK's search for one eigenvalue came back empty-handed."""
-    for seed in range(200):
+    """Eleven of twelve eigenvalues are equal but for noise: LAPACK may return no vector."""
+    for seed in range(100):
         noise = np.random.default_rng(seed).normal(size=(12, 12))
-        M = 3.5e-11 * np.eye(12) + 1e-20 * (noise + noise.T)
+        M = -1.75e-13 * (1.0 + 1e-14 * (noise + noise.T))
+        np.fill_diagonal(M, 3.5e-11)
         assert np.linalg.norm(leading_scores(M)) == pytest.approx(1.0)

@@ -90,7 +90,7 @@ def descend(
             return Outcome(best, best_value, history, n_iter, STALLED)
         history.append(value)
         since_best += 1
-        if value < best_value - ROUNDING * abs(best_value) or keep_last:
+        if best_value - value > ROUNDING * abs(value) or keep_last:
             since_best = 0
         if value <= best_value or keep_last:
             best, best_value = new, value
