@@ -390,7 +390,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         )
         first.set_params(random_state=int(rng.integers(2**31 - 1)))
         partial = known if (known >= 0).any() else None
-        first._fit(X, weights, partial)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "balance=")  # sizes count in the second fit
+            first._fit(X, weights, partial)
         self._first_labels = first.labels_
         return whitening_axes(X, first.labels_, weights)
 
