@@ -506,3 +506,11 @@ def test_a_vanishing_regulariser_is_refused():
         AlternatingMarginClustering(5, alpha=1e-300, **given).fit(X)
     model = AlternatingMarginClustering(5, alpha=1e-12, **given).fit(X)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.filterwarnings("ignore:balance=")
+def test_known_classes_with_equal_means_are_parted():
+    X = np.array([[-1.0], [1.0], [-2.0], [2.0], [-3.0], [3.0]])
+    known = np.array([0, 0, 1, 1, 2, 2])
+    model = AlternatingMarginClustering(3, balance=0.0, random_state=0)
+    assert model.fit(X, partial_labels=known).labels_.tolist() == known.tolist()

@@ -129,7 +129,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     ridge : float, default=1.0
-        lambda above, for a kernel with unit mean diagonal. Values near 1 are good for any n.
+        lambda above, from 1e-12 to 1e12, for a kernel with unit mean diagonal. Values near 1 are
+        good for any n.
     n_neighbors : int, default=0
         Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used where there
         are less than three rows for each of them and each cluster.
@@ -389,7 +390,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         )
         first.set_params(random_state=int(rng.integers(2**31 - 1)))
         partial = known if (known >= 0).any() else None
-        first._fit(X, weights, partial)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "balance=")  # sizes count in the second fit
+            first._fit(X, weights, partial)
         self._first_labels = first.labels_
         return whitening_axes(X, first.labels_, weights)
 
