@@ -256,3 +256,14 @@ def test_bad_constraints_and_labels_with_an_open_number():
         MaxMarginClustering(2).fit(X, constraints=PairwiseConstraints(5, must_link=[(0, 1)]))
     with pytest.raises(ValueError, match="partial_labels must be whole numbers"):
         MaxMarginClustering().fit(X, partial_labels=np.full(20, 0.5))
+
+
+@pytest.mark.parametrize("exponent", [-170, -20, 20, 170])
+def test_spreads_do_not_depend_on_the_unit(exponent):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(80, 3)), 4.0 * rng.normal(size=(80, 3))])
+    start, ones = (X[:, 0] > 1).astype(int), np.ones(160)
+    labels, scales = spread_clusters(X, start, ones, 2)
+    other_labels, other_scales = spread_clusters(X * 2.0 ** (3 * exponent), start, ones, 2)
+    np.testing.assert_array_equal(labels, other_labels)
+    np.testing.assert_allclose(scales, other_scales)

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from maxmargin import AlternatingMarginClustering, SemidefiniteMarginClustering
 from maxmargin.metrics import clustering_error
-from maxmargin.semidefinite._estimator import movable_groups, score_penalty
+from maxmargin.semidefinite._estimator import leading_scores, movable_groups, score_penalty
 from maxmargin.semidefinite._interior_point import solve_diagonal_sdp
 from maxmargin.semidefinite._relation import (
     RelationProblem,
@@ -538,3 +538,12 @@ def test_the_ends_of_the_range_give_finite_models(relaxation, alpha):
 def test_a_relaxation_beyond_working_precision_is_refused():
     with pytest.raises(ValueError, match="singular to working precision"):
         SemidefiniteMarginClustering(alpha=1e12, size_penalty=1e-12).fit(two_clouds(12))
+
+
+def test_the_leading_vector_of_nearly_equal_eigenvalues_is_found():
+    """Eleven of twelve eigenvalues are equal but for noise: LAPACK may return no vector."""
+    for seed in range(100):
+        noise = np.random.default_rng(seed).normal(size=(12, 12))
+        M = -1.75e-13 * (1.0 + 1e-14 * (noise + noise.T))
+        np.fill_diagonal(M, 3.5e-11)
+        assert np.linalg.norm(leading_scores(M)) == pytest.approx(1.0)

@@ -114,6 +114,10 @@ class BisectingMarginClustering(BaseMarginClustering):
     def _pairwise(self) -> bool:
         return self._two_way()._pairwise
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._two_way()._validate_params()
+
     def _two_way(self) -> BaseMarginClustering:
         return AlternatingMarginClustering() if self.estimator is None else self.estimator
 

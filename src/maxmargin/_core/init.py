@@ -24,8 +24,12 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    model = KMeans(n_clusters, n_init=n_init, random_state=integer_seed(rng))
+    return fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_
+
+
+def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None) -> KMeans:
+    """k-means without its warning: of few distinct rows, fewer clusters are a start, too."""
     with warnings.catch_warnings():
-        # Few distinct rows in a sample: fewer clusters are a start, too.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, sample_weight=weights).labels_
+        model = KMeans(n_clusters, n_init=n_init, random_state=seed)
+        return model.fit(X, sample_weight=weights)

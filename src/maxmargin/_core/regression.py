@@ -34,6 +34,8 @@ class Factor:
     def ridge(self, right_side: np.ndarray, shrinkage: float) -> np.ndarray:
         """``(Z' diag(share) Z + shrinkage I)^-1 right_side``."""
         V, lam = self.eigenvectors, self.eigenvalues
+        # Eigenvalues are known to this precision: less would blow up their noise.
+        shrinkage = max(shrinkage, float(np.finfo(self.rows.dtype).eps * lam.max(initial=0.0)))
         return V @ ((V.T @ right_side) / (lam + shrinkage))
 
 

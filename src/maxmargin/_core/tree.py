@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from .decisions import falling_sizes
 from .dedup import FitInput
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
 from .features import centred_rows
-from .init import integer_seed
+from .init import fitted_kmeans, integer_seed
 from .model import Model
 from .rows import Rows, weighted_sum
 from .size_floor import Sizes, size_floor
@@ -146,9 +143,7 @@ def two_groups(means: np.ndarray, seed: int) -> np.ndarray:
     """
     if len(means) == 2:
         return np.array([-1, 1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # equal means
-        labels = KMeans(2, n_init=10, random_state=seed).fit(means).labels_
+    labels = fitted_kmeans(means, 2, seed).labels_
     if (labels == labels[0]).all():  # classes must part, be their means equal or not
         labels = np.arange(len(means)) > 0
     return np.where(labels == labels[0], -1, 1)

@@ -70,8 +70,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Strength of the regulariser. "auto" gives the squared-loss fit 20 effective degrees of
-        freedom (fewer where there are few rows or features).
+        Strength of the regulariser, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20
+        effective degrees of freedom (fewer if there are few rows or features).
     anneal : bool or "auto", default="auto"
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.

@@ -74,8 +74,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Strength of the regulariser, on features of unit mean square. "auto" is 0.03 for two
-        clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
+        Strength of the regulariser, from 1e-12 to 1e12, on features of unit mean square. "auto" is
+        0.03 for two clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
     balance : float, default=0.5
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. Without
         it the lowest objective often has an empty cluster.

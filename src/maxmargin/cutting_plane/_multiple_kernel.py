@@ -84,8 +84,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default=100
         Rank of each kernel's feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Strength of the regulariser; "auto" is that of :class:`CuttingPlaneMarginClustering` where
-        the weights are even: 0.03 M^(1 - 1/p) for two clusters and M kernels.
+        Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
+        :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
+        clusters and M kernels.
     weight_norm : float, default=2
         p >= 1 in ``sum beta^p <= 1``; 1 gives few kernels a weight, larger values even them out.
     balance : float, default=0.5

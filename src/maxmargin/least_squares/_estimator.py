@@ -79,7 +79,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     ridge : float, default=1.0
-        lambda above, for a kernel with unit mean diagonal. Values near 1 are good for any n.
+        lambda above, from 1e-12 to 1e12, for a kernel with unit mean diagonal. Values near 1 are
+        good for any n.
     center : bool, default=True
         Whether the classifiers have a bias (the kernel is centred); False is the paper's kernel.
     cluster_sizes : None, "adaptive" or array-like of shape (n_clusters,), default=None

@@ -71,8 +71,9 @@ class PairwiseMarginClustering(BaseMarginClustering):
     ----------
     n_clusters : int, default=2
     alpha : float or "cv", default="cv"
-        Strength of the regulariser. "cv" takes the value whose model keeps most links that it was
-        not shown, by three-fold cross-validation over the links (and known classes).
+        Strength of the regulariser, from 1e-12 to 1e12. "cv" takes the value whose model keeps most
+        links that it was not shown, by three-fold cross-validation over the links (and known
+        classes).
     unlabeled_weight : float, default=1.0
         delta above: weight of the rows about which nothing is known, up to 1e6.
     loss : {"pairwise", "hu"}, default="pairwise"
@@ -238,7 +239,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 where unknown.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out.
+            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
+            lie between 1e-9 and 1e9.
 
         Returns
         -------

@@ -126,17 +126,17 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default=None
         Rank of the feature map; None is exact.
     alpha : float, default=0.03
-        Strength of the regulariser; the default was picked with the labels of a dozen small sets in
-        view. Where it is so large that scores of +-1 do not pay, the result
-        is the leading principal component of the kernel.
+        Strength of the regulariser, from 1e-12 to 1e12; the default was picked with the labels of a
+        dozen small sets in view. Where it is so large that scores of +-1 do not pay, the result is
+        the leading principal component of the kernel.
     size_penalty : float, default=10
-        Weight of the squared mean score, ``"generalized"`` only. Up to 1, all rows in one cluster
-        can be the best solution.
+        Weight of the squared mean score, from 1e-12 to 1e12, ``"generalized"`` only. Up to 1, all
+        rows in one cluster can be the best solution.
     ridge : float, default=0.1
         Added to the diagonal of a kernel with unit mean diagonal, ``"generalized"`` only: most
         kernels are singular, and the relaxation needs their inverse. Labels hardly depend on it;
         the smaller it is, the further are labellings from the bound. A ridge below 1e-8 is raised
-        to that, with a warning.
+        to that, with a warning; the largest is 1e12.
     balance : float, default=0.7
         Every cluster keeps at least ``balance * n / n_clusters`` rows. In the full form this is a
         constraint of the relaxation; in the generalized form it only bounds the cut.
