@@ -41,6 +41,7 @@ from maxmargin import (
 )
 from maxmargin._core import lapack
 from maxmargin._core.interrupt import interruptible
+from maxmargin._data.source import MemoryRows
 from maxmargin.cli.demo import ringnorm
 from maxmargin.persistence import load_model, save_model
 
@@ -552,7 +553,6 @@ def test_a_failed_fit_keeps_the_earlier_one(estimator, blobs):
 
 
 RICH = {
-    LeastSquaresMarginClustering: {"pca": 2},
     MaxMarginClustering: {"n_resamples": 3},
     PairwiseMarginClustering: {"alpha": "cv"},
 }
@@ -753,7 +753,7 @@ def test_a_fit_that_cannot_fit_in_memory_is_refused_before_it_starts():
     # Zero strides: a billion rows in 24 bytes.
     huge = np.lib.stride_tricks.as_strided(np.arange(3.0), (2**30, 3), (0, 8), writeable=False)
     with pytest.raises(MemoryError, match=r"needs about \d+.* GiB are available. Lower"):
-        model._check_memory(huge.shape)
+        model._check_counts(MemoryRows(huge), None)
 
 
 HOSTILE = hnp.arrays(

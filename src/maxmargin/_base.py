@@ -375,14 +375,6 @@ class BaseMarginClustering(
             raise ValueError(
                 f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
             )
-        if k > 1 and X.local:
-            rows = None if weights is None else np.flatnonzero(weights)
-            distinct = count_distinct(X, k, rows)
-            if distinct < k:
-                raise ValueError(
-                    f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
-                    f"n_clusters={k}."
-                )
         needed = self.estimate_memory(*X.shape, in_blocks=not X.in_memory)
         available = available_memory() if X.local else np.inf
         if needed > available:
@@ -391,6 +383,14 @@ class BaseMarginClustering(
                 f"available. Lower n_components, pass float32, or fit on a sample of the rows and "
                 "predict the rest."
             )
+        if k > 1 and X.local:
+            rows = None if weights is None else np.flatnonzero(weights)
+            distinct = count_distinct(X, k, rows)
+            if distinct < k:
+                raise ValueError(
+                    f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
+                    f"n_clusters={k}."
+                )
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Return the peak memory in bytes that a fit needs beyond X itself.
@@ -453,16 +453,23 @@ class BaseMarginClustering(
         given = repeated(-1, rows.shape[0]) if known is None else known
         held = repeated(1.0, rows.shape[0]) if weights is None else weights
         found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
-        if known is not None:
-            return replace(found, labels=rows.like(found.labels)), model
-        order = found.order()
-        model = model.renumbered(order)
-        if found.ties:  # of clusters with equal scores, predict takes the first by its new number
-            found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
-            return replace(found, labels=rows.like(found.labels)), model
-        labels = rows.like(found.labels, np.argsort(order).astype(np.int32))
-        sizes, exemplars = found.sizes[order], found.exemplars[order]
-        return replace(found, labels=labels, sizes=sizes, exemplars=exemplars), model
+        names = None
+        if known is None:
+            order = found.order()
+            model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
+            if found.ties:  # of equal scores, predict takes the first by its new number
+                found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
+                names = None
+            else:
+                sizes, exemplars = found.sizes[order], found.exemplars[order]
+                found = replace(found, sizes=sizes, exemplars=exemplars)
+        labels = rows.like(found.labels, names)
+        if labels is None:  # they are on a cluster, where predict gives them again
+            labels = rows.map(label_block, model.features.rows(rows).block, model.shared())
+            if known is not None:
+                fixed = rows.like(known.astype(np.int32))
+                labels = labels * (fixed < 0) + fixed * (fixed >= 0)
+        return replace(found, labels=labels), model
 
     def _predict_attributes(self, model: Model, scale: float, checked) -> dict[str, Any]:
         """Return what the predict path needs, by name."""
@@ -515,9 +522,9 @@ class BaseMarginClustering(
         source = self._source(X, reset=False)
         view = self.feature_map_.rows(source).block
         model = Model(self.feature_map_, self.coef_, self.intercept_, self._paths)
-        shared = model.coef, model.levels(), model.paths
         with one_thread():
-            return source.map(function, view, shared, width, effective_n_jobs(self.n_jobs))
+            jobs = effective_n_jobs(self.n_jobs)
+            return source.map(function, view, model.shared(), width, jobs)
 
     def decision_function(self, X) -> np.ndarray:
         """Return the score of every row for every cluster.

@@ -154,7 +154,7 @@ def trained(model: Model, rows: RowSource, weights, known, n_jobs: int) -> Decid
 
     If the method knows their scores, only rows that they leave in doubt are mapped again.
     """
-    shared = model.coef, model.levels(), model.paths
+    shared = model.shared()
     if model.scores is None:
         return decided(model.features.rows(rows, n_jobs), *shared, weights, known)
     scores = model.scores

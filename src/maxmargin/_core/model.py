@@ -66,6 +66,10 @@ class Model:
         fmap = self.features
         return self.intercept + (self.coef @ fmap.offset if fmap.landmarks is None else 0.0)
 
+    def shared(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what block functions need to decide: coefficients, levels and paths."""
+        return self.coef, self.levels(), self.paths
+
     def renumbered(self, order: np.ndarray) -> Model:
         """Return the model with clusters in this order; of two, a positive score means 1."""
         renumber = {name: value.renumbered(order) for name, value in self.extras.items()

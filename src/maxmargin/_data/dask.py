@@ -190,19 +190,15 @@ class DaskRows(LazyRows, RowBlocks):
         return DaskRows(Z, self.name)
 
     def like(self, column, names=None):
-        """Return a column of this process, or of the cluster, as a dask array."""
-        import dask
+        """Return a column of this process as a dask array; None for one that stays on workers.
+
+        What is on the workers is there for passes: a user may compute with another scheduler.
+        """
         import dask.array as da
 
-        chunks = self.array.chunks[0]
-        if not isinstance(column, Kept):
-            return da.from_array(super().like(column, names), chunks=(chunks,))
-        pick, meta = dask.delayed(_pick), np.empty(0, column.dtype)
-        parts = [
-            da.from_delayed(pick(part, column.place, names), (size,), meta.dtype, meta=meta)
-            for part, size in zip(column.parts, chunks)
-        ]
-        return da.concatenate(parts)
+        if isinstance(column, Kept):
+            return None
+        return da.from_array(super().like(column, names), chunks=(self.array.chunks[0],))
 
     # -- a pass on a cluster -----------------------------------------------------------------
 
@@ -239,7 +235,7 @@ class DaskRows(LazyRows, RowBlocks):
             jobs.append(work(recipe, chunk, places, *parts))
         with _Connection(self.client):
             kept = self.client.persist(jobs)
-        new = tuple(Kept(tuple(kept), 1 + m, np.dtype(kind)) for m, kind in enumerate(made))
+        new = tuple(Kept(tuple(kept), 1 + m) for m in range(len(made)))
         found = _computed([first(job, 0) for job in kept], self.client)
         return new, (sums for chunk in found for sums in chunk)
 
@@ -260,7 +256,6 @@ class Kept:
 
     parts: tuple
     place: int
-    dtype: np.dtype
 
 
 @dataclass(frozen=True)
@@ -310,8 +305,8 @@ def _map_chunk(chunk, features, dtype):
     return np.concatenate(tiles)
 
 
-def _pick(results, place, names=None):
-    return results[place] if names is None else names[results[place]]
+def _pick(results, place):
+    return results[place]
 
 
 def _take(chunk, rows):

@@ -74,7 +74,7 @@ class RowSource(Protocol):
         """Return what a block function gives for every row, in the user's container."""
 
     def like(self, column, names: np.ndarray | None = None) -> Any:
-        """Return a column, renamed, in the user's container."""
+        """Return a column, renamed, in the user's container; None if only passes can read it."""
 
 
 class LocalRows:
