@@ -663,9 +663,9 @@ def test_bad_parameters_are_named(params, message):
         (np.ones(19), "shape"),
         (np.full(20, np.nan), "NaN"),
         (np.eye(20)[0], "n_samples=1 should be >= n_clusters=2"),
-        (np.full(20, 1e307), "0 or between 1e-09 and 1e\\+09; got weights from 1e\\+307"),
-        (np.full(20, 1e20), "0 or between 1e-09 and 1e\\+09; got weights from 1e\\+20"),
-        (np.full(20, 1e-307), "0 or between 1e-09 and 1e\\+09; got weights from 1e-307"),
+        (np.full(20, 1e307), "0 or between 1e-12 and 1e\\+12; got weights from 1e\\+307"),
+        (np.full(20, 1e20), "0 or between 1e-12 and 1e\\+12; got weights from 1e\\+20"),
+        (np.full(20, 1e-307), "0 or between 1e-12 and 1e\\+12; got weights from 1e-307"),
     ],
 )
 def test_bad_weights(estimator, weights, message):
