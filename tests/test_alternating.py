@@ -512,5 +512,11 @@ def test_a_vanishing_regulariser_is_refused():
 def test_known_classes_with_equal_means_are_parted():
     X = np.array([[-1.0], [1.0], [-2.0], [2.0], [-3.0], [3.0]])
     known = np.array([0, 0, 1, 1, 2, 2])
-    model = AlternatingMarginClustering(3, balance=0.0, random_state=0)
+    model = AlternatingMarginClustering(3, kernel="linear", balance=0.0, random_state=0)
     assert model.fit(X, partial_labels=known).labels_.tolist() == known.tolist()
+
+
+def test_parameters_of_the_splitting_estimator_are_validated_first():
+    model = BisectingMarginClustering(LeastSquaresMarginClustering(ridge=None), 2)
+    with pytest.raises(ValueError, match="'ridge' parameter of LeastSquaresMarginClustering"):
+        model.fit(np.eye(5))

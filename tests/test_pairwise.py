@@ -661,3 +661,10 @@ def test_a_convex_problem_that_is_not_solved_ends_the_papers_descent():
     with pytest.warns(ConvergenceWarning, match="did not reach solver_tol"):
         model.fit(X, constraints=links)
     assert model.n_iter_ == 1
+
+
+def test_axes_of_links_between_equal_rows_stay_of_the_size_of_the_rows():
+    Z = np.random.default_rng(0).normal(size=(8, 3))
+    Z[1] = Z[0]
+    links = Links(np.array([0, 2]), np.array([1, 3]), np.array([True, False]), np.ones(2))
+    assert np.abs(eigenvector_axes(Z, links, 2, 0.1)).max() < 1e10
