@@ -275,6 +275,7 @@ def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
 
 def invert_in_place(A: np.ndarray) -> None:
     """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
+    A = A if A.flags.c_contiguous else A.T  # symmetric, and the same memory
     if interruptible(len(A), invert_definite, A) != 0:
         raise ValueError(NOT_DEFINITE)
     _mirror_upper(A)
