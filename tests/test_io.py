@@ -222,8 +222,8 @@ BAD_FILES = [
 ]
 
 
-# The contents must not become ids: workers of pytest-xdist have to agree on these, and a zip or gzip
-# file may hold the time.
+# The contents must not become ids: workers of pytest-xdist have to agree on these, and a zip or
+# gzip file may hold the time.
 @pytest.mark.parametrize(
     "name, content, message", BAD_FILES, ids=[f"{name}-{why}" for name, _, why in BAD_FILES]
 )
