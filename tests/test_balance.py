@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from maxmargin.engine.balance import (
     LOSSES,
+    Sizes,
     balanced_split,
     loss_kinks,
     row_losses,
@@ -145,6 +146,20 @@ def test_binding_floor_separates_threshold_from_bias():
     assert (np.where(g + split.bias > 0, 1, -1) != split.signs).any()
     cut = np.sort(g)[5:7].mean()
     assert split.threshold_bias == pytest.approx(-cut)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_scores_that_are_not_finite_are_refused(loss, bad):
+    """Before the compiled walk along the kinks, which has none to go to."""
+    with pytest.raises(ValueError, match="scores must be finite"):
+        balanced_split(np.array([0.0, 1.0, bad]), loss, sizes=1)
+
+
+def test_a_tiny_floor_does_not_overflow():
+    scores = np.array([0.0, 1.0, 2.0, 3.0])
+    split = balanced_split(scores, "hinge", sizes=Sizes(floor=1e-310, clusters=3))
+    assert split.shortfall == 0
 
 
 def test_floor_counts_whole_rows():

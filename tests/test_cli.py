@@ -327,6 +327,58 @@ def test_interrupt_while_writing_leaves_no_file(folder, run, monkeypatch):
     assert files(folder) == ["d.csv"]
 
 
+@pytest.mark.parametrize("line", ["fit d.csv -k 2 --drop who", "fit e.npy -k 2 --memory 2GiB"])
+def test_all_outputs_are_written_or_none(folder, run, monkeypatch, line):
+    def full(model, path, **options):
+        Path(path).write_text("half")
+        raise OSError(28, "No space left on device")
+
+    np.save("e.npy", X)
+    Path("l.csv").write_text("old")
+    monkeypatch.setattr("skops.io.dump", full)
+    code, _, err = run(f"{line} --out l.csv --model m.skops")
+    assert code == 1 and "No space left" in err
+    assert Path("l.csv").read_text() == "old" and files(folder) == ["d.csv", "e.npy", "l.csv"]
+    code, _, err = run(f"{line} --out new.csv --model m.skops")
+    assert code == 1 and files(folder) == ["d.csv", "e.npy", "l.csv"]
+
+
+@pytest.mark.parametrize("option", ["--out", "--model", "--plot"])
+def test_names_that_are_too_long_are_refused_before_the_fit(folder, run, monkeypatch, option):
+    monkeypatch.setattr("maxmargin.io.read_rows", lambda *a, **k: pytest.fail("it went on"))
+    suffix = {"--out": "csv", "--model": "skops", "--plot": "png"}[option]
+    code, _, err = run(f"fit d.csv -k 2 {option} {'x' * 252}.{suffix}")
+    assert code == 2 and "name too long" in err.lower() and err.count("\n") == 1
+
+
+def test_links_and_answers_are_not_overwritten(folder, run):
+    for line in ("fit d.csv -k 2 --links k.csv", "label d.csv -k 2 --answers k.csv"):
+        code, _, err = run(f"{line} --out k.csv")
+        assert code == 2 and "--out k.csv would overwrite k.csv" in err
+    code, _, err = run("label d.csv -k 2 --out d.links.csv")
+    assert code == 2 and "--out d.links.csv would overwrite d.links.csv" in err
+
+
+def test_what_is_no_file_of_rows_is_explained(folder, run):
+    os.mkfifo("pipe.csv")
+    Path("loop.csv").symlink_to("loop.csv")
+    np.save("e.npy", X)
+    content = Path("e.npy").read_bytes()
+    claimed = b"(1099511627776, 3), }"
+    assert b"(40, 3), }" + b" " * 11 in content
+    Path("big.npy").write_bytes(content.replace(b"(40, 3), }" + b" " * 11, claimed))
+    Path("bad.npy").write_bytes(content.replace(b"'shape'", b"'sha(e'"))
+    for name, message in {
+        "pipe.csv": "is not a plain file",
+        "loop.csv": "is a symbolic link that leads to itself",
+        "big.npy": "damaged",
+        "bad.npy": "damaged",
+    }.items():
+        for more in ("", " --memory 2GiB"):
+            code, _, err = run(f"fit {name} -k 2{more}")
+            assert code == 1 and message in err and err.count("\n") == 1, err
+
+
 def test_a_bug_shows_its_traceback_and_still_gives_json(folder, run, monkeypatch):
     def broken(args):
         raise TypeError("oops")
@@ -384,14 +436,21 @@ def test_check_tells_everything_and_its_code(folder, run, run_json):
     code, told = run_json("check d.csv --id-column who -k 41")
     assert code == 1 and not told["ok"]
     assert "only 40 distinct rows" in told["findings"][0]["what"]
-    estimator = AlternatingMarginClustering()
-    assert told["memory_needed"] == estimator.estimate_memory(40, 3)
+
+
+def test_check_tells_the_memory_that_fit_needs(folder, run, run_json, monkeypatch):
+    np.save("e.npy", X)
+    needed = run_json("check e.npy -k 2")[1]["memory_needed"]
+    for free, expected in ((needed, 0), (needed - 1, 1)):
+        monkeypatch.setattr("maxmargin._base.available_memory", lambda free=free: free)
+        code, _, err = run("fit e.npy -k 2")
+        assert code == expected and ("are available" in err) == (code == 1)
 
 
 def test_check_warns_of_a_fit_too_large_for_the_machine(folder, run, monkeypatch):
     monkeypatch.setattr("maxmargin._base.available_memory", lambda: 1000.0)
     code, out, _ = run("check d.csv --id-column who")
-    assert code == 0 and "0.0 MB are free" in out and "--n-components" in out
+    assert code == 0 and "0.0 MB are free" in out and "--max-exact" in out
 
 
 def test_info_names_versions_and_extras(run, run_json):

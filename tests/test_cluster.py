@@ -174,3 +174,18 @@ def test_empty_chunks_on_workers(name, rows, fitted, workers):
     X = da.concatenate([da.from_array(rows[:BLOCK]), da.zeros((0, 6)), da.from_array(rows[BLOCK:])])
     with workers.as_current():
         assert_same(fitted(name), fit(ESTIMATORS[name], X))
+
+
+def test_features_of_the_learned_kernel_on_workers(rows, fitted, workers):
+    """``transform`` has the columns that ``get_feature_names_out`` names, and stays lazy."""
+    X = da.from_array(rows, chunks=(9000, 6))
+    expected = fitted("multiple-kernel").transform(rows)
+    with workers.as_current():
+        found = fit(ESTIMATORS["multiple-kernel"], X)
+        features = found.transform(X)
+        assert isinstance(features, da.Array)
+        assert features.dtype == expected.dtype
+        np.testing.assert_allclose(features.compute(), expected, rtol=0, atol=1e-9)
+    names = found.get_feature_names_out()
+    assert len(names) == expected.shape[1] > 2
+    assert list(found.set_output(transform="pandas").transform(rows[:5]).columns) == list(names)

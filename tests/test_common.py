@@ -1,5 +1,6 @@
 """The contract every estimator keeps, generated from one list of estimators."""
 
+import inspect
 import os
 import pickle
 import signal
@@ -18,9 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -32,11 +34,13 @@ from maxmargin import (
     LeastSquaresMarginClustering,
     MaxMarginClustering,
     MultipleKernelMarginClustering,
+    PairwiseConstraints,
     PairwiseMarginClustering,
     SemidefiniteMarginClustering,
     TimeLimit,
 )
 from maxmargin.commands.demo import ringnorm
+from maxmargin.engine import lapack
 from maxmargin.engine.patience import interruptible
 from maxmargin.persistence import load_model, save_model
 
@@ -310,10 +314,17 @@ def test_lives_in_a_pipeline_and_a_grid_search(digits_pair):
     X = digits_pair[0]
     pipeline = make_pipeline(StandardScaler(), AlternatingMarginClustering(random_state=0))
     assert (pipeline.fit(X).predict(X) == pipeline[-1].labels_).all()
-    search = GridSearchCV(
-        AlternatingMarginClustering(random_state=0, loss="squared"), {"gamma": [1e-4, 1e-3]}, cv=2
-    ).fit(X)
-    assert search.best_params_["gamma"] in (1e-4, 1e-3)
+    X, gammas = X[:150], [1e-4, 1e-3]
+    estimator = AlternatingMarginClustering(loss="squared", n_init=1, random_state=0)
+    search = GridSearchCV(estimator, {"gamma": gammas}, cv=KFold(2), error_score="raise").fit(X)
+    folds = list(KFold(2).split(X))
+    expected = [
+        np.mean([clone(estimator).set_params(gamma=g).fit(X[a]).score(X[b]) for a, b in folds])
+        for g in gammas
+    ]
+    assert expected[0] != expected[1]
+    assert search.cv_results_["mean_test_score"] == pytest.approx(expected)
+    assert search.best_params_ == {"gamma": gammas[np.argmax(expected)]}
 
 
 # -- callbacks and stopping -----------------------------------------------------------------------
@@ -418,6 +429,96 @@ def test_ctrl_c_stops_a_long_fit_and_keeps_the_earlier_one(ctrl_c):
     assert out.strip() == "interrupted kept"
 
 
+COMPILING = """
+    import signal
+    import numpy as np
+    from numba.core.registry import cpu_target
+    from maxmargin import LeastSquaresMarginClustering
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    X = np.vstack([np.eye(10), np.eye(10) + 5])
+    codegen = cpu_target.target_context.codegen()
+    library = codegen._library_class
+
+    def compiled(module, code):
+        signal.raise_signal(signal.SIGINT)  # as if it had come while LLVM was at work
+        library._object_compiled_hook(module, code)
+
+    codegen._engine.set_object_cache(compiled, library._object_getbuffer_hook)
+    try:
+        LeastSquaresMarginClustering(2, random_state=0).fit(X)
+    except BaseException as error:
+        print(type(error).__name__)
+    codegen._engine.set_object_cache(library._object_compiled_hook, library._object_getbuffer_hook)
+    print(LeastSquaresMarginClustering(2, random_state=0).fit(X).cluster_sizes_.tolist())
+"""
+
+
+def test_ctrl_c_during_a_compilation_is_a_keyboard_interrupt(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(COMPILING)],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split("\n") == ["KeyboardInterrupt", "[10, 10]", ""], done.stderr
+
+
+def test_long_compiled_searches_return_now_and_then(monkeypatch):
+    from maxmargin.engine import labels
+
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = LeastSquaresMarginClustering(4, search="steepest", n_init=1, random_state=0)
+    whole = clone(model).fit(X)
+    asked = []
+
+    def steps(*args):
+        asked.append(args[-1])
+        return compiled(*args)
+
+    compiled = labels.steepest_steps
+    monkeypatch.setattr(labels, "steepest_steps", steps)
+    monkeypatch.setattr(labels, "STEEPEST_WORK", 10 * 300 * 4)
+    few = clone(model).fit(X)
+    assert max(asked) == 10 and len(asked) > 3
+    assert (few.labels_ == whole.labels_).all() and few.history_ == whole.history_
+
+
+@pytest.mark.parametrize("work", ["eigh", "invert_definite"])
+def test_other_threads_go_on_while_lapack_works(work):
+    A = np.random.default_rng(0).normal(size=(700, 700))
+    A = A @ A.T + 700 * np.eye(700)
+    given = A.copy()
+    ticks, over = [0], threading.Event()
+
+    def tick():
+        while not over.wait(0.0005):
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    before = sys.getswitchinterval()
+    thread.start()
+    sys.setswitchinterval(60)  # a thread runs only while this one waits or gives up the lock
+    try:
+        first = ticks[0]
+        found = getattr(lapack, work)(A)
+        last = ticks[0]
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        thread.join()
+    assert last > first
+    if work == "eigh":
+        values, vectors = found
+        assert (np.diff(values) >= 0).all()
+        assert given @ vectors == pytest.approx(vectors * values, abs=1e-8)
+        assert vectors.T @ vectors == pytest.approx(np.eye(700), abs=1e-10)
+    else:
+        inverse = np.triu(A) + np.triu(A, 1).T
+        assert found == 0 and given @ inverse == pytest.approx(np.eye(700), abs=1e-10)
+        assert lapack.invert_definite(-np.eye(3)) != 0
+
+
 def test_long_factorisations_are_left_when_interrupted(ctrl_c):
     started = threading.Event()
 
@@ -453,6 +554,47 @@ def test_a_failed_fit_keeps_the_earlier_one(estimator, blobs):
     assert model.__dict__.keys() == before.keys()
     assert model.n_features_in_ == 5
     assert (model.predict(X) == before["labels_"]).all()
+
+
+RICH = {
+    LeastSquaresMarginClustering: {"n_resamples": 3},
+    MaxMarginClustering: {"n_resamples": 3},
+    PairwiseMarginClustering: {"alpha": "cv"},
+}
+
+
+@some
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("links", [False, True])
+@pytest.mark.filterwarnings("ignore:No constraints:UserWarning")
+def test_a_fit_leaves_nothing_of_the_fit_before(estimator, blobs, k, links):
+    """Other parameters, other columns with names, links: then all attributes are of the new fit."""
+    X, y = blobs
+    plain = {"n_resamples": 0, "alpha": 0.1}
+    plain = {name: value for name, value in plain.items() if name in estimator.get_params()}
+    rich = RICH.get(type(estimator), {})
+    model = seeded(estimator, 3).set_params(**rich)
+    if links and "constraints" in inspect.signature(model.fit).parameters:
+        model.fit(X, constraints=PairwiseConstraints.from_labels(y, n_pairs=20, random_state=0))
+    else:
+        model.fit(pd.DataFrame(X[:, :4], columns=list("abcd")))
+    model.set_params(n_clusters=k, **plain).fit(X)
+    fresh = seeded(estimator, k).set_params(**plain).fit(X)
+    assert vars(model).keys() == vars(fresh).keys()
+    assert (model.decision_function(X) == fresh.decision_function(X)).all()
+
+
+def test_callbacks_routing_and_output_survive_a_refit(blobs):
+    X, counter = blobs[0], Counter()
+    model = PairwiseMarginClustering(2, n_init=1, random_state=0).set_output(transform="pandas")
+    model.set_callbacks(counter)
+    with config_context(enable_metadata_routing=True):
+        model.set_fit_request(constraints=True)
+    links = PairwiseConstraints(len(X), must_link=[(0, 1)])
+    model.fit(X, constraints=links).fit(X, constraints=links)
+    assert counter.torn_down == 2
+    assert isinstance(model.transform(X), pd.DataFrame)
+    assert model.get_metadata_routing().fit.requests["constraints"] is True
 
 
 # -- bad input ------------------------------------------------------------------------------------
@@ -526,11 +668,55 @@ def test_bad_parameters_are_named(params, message):
         (np.ones(19), "shape"),
         (np.full(20, np.nan), "NaN"),
         (np.eye(20)[0], "n_samples=1 should be >= n_clusters=2"),
+        (np.full(20, 1e307), "0 or between 1e-09 and 1e\\+09; got weights from 1e\\+307"),
+        (np.full(20, 1e20), "0 or between 1e-09 and 1e\\+09; got weights from 1e\\+20"),
+        (np.full(20, 1e-307), "0 or between 1e-09 and 1e\\+09; got weights from 1e-307"),
     ],
 )
 def test_bad_weights(estimator, weights, message):
     with pytest.raises(ValueError, match=message):
         seeded(estimator).fit(GOOD, sample_weight=weights)
+
+
+@pytest.mark.parametrize("value", [1e-300, 1e-13, 1e13, 1e300])
+@pytest.mark.parametrize(
+    ("estimator", "parameter"),
+    [
+        (AlternatingMarginClustering(), "alpha"),
+        (PairwiseMarginClustering(), "alpha"),
+        (CuttingPlaneMarginClustering(), "alpha"),
+        (MultipleKernelMarginClustering(), "alpha"),
+        (LeastSquaresMarginClustering(), "ridge"),
+        (SemidefiniteMarginClustering(), "alpha"),
+        (SemidefiniteMarginClustering(), "size_penalty"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_strengths_have_a_range(estimator, parameter, value):
+    with pytest.raises(ValueError, match=f"'{parameter}' parameter .* in the range"):
+        clone(estimator).set_params(**{parameter: value}).fit(GOOD)
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e300])
+@pytest.mark.parametrize(
+    "make",
+    [
+        AlternatingMarginClustering,
+        CuttingPlaneMarginClustering,
+        LeastSquaresMarginClustering,
+        PairwiseMarginClustering,
+        SemidefiniteMarginClustering,
+        pytest.param(
+            lambda **given: LeastSquaresMarginClustering(n_neighbors=5, **given), id="neighbours"
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_kernels_that_compare_nothing_give_finite_models(make, gamma):
+    """All rows alike, or each like itself alone."""
+    model = make(n_clusters=3, kernel="rbf", gamma=gamma, random_state=0).fit(GOOD)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_)
+    assert (model.labels_ == model.predict(GOOD)).all()
 
 
 @some

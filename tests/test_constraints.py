@@ -261,7 +261,7 @@ def test_csv_and_pickle_keep_every_bit(tmp_path):
         PairwiseConstraints.load(tmp_path / "other.csv")
     text = (tmp_path / "links.csv").read_text().replace("must-link", "friend", 1)
     (tmp_path / "bad.csv").write_text(text)
-    with pytest.raises(DataError, match="relation 'friend' in line 0"):
+    with pytest.raises(DataError, match="relation 'friend' of answer 0"):
         PairwiseConstraints.load(tmp_path / "bad.csv")
 
 

@@ -19,6 +19,7 @@ from maxmargin import (
     LeastSquaresMarginClustering,
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
+    _elsewhere,
 )
 from maxmargin.constraints import PairwiseConstraints
 from maxmargin.engine import device as engine_device
@@ -226,6 +227,19 @@ def test_decisions_equal_those_in_memory(data, on, paths):
         assert (found == [(counts & (labels == c)).argmax() for c in range(3)]).all()
 
 
+def test_known_labels_against_the_scores_make_poor_exemplars(data, weights, on):
+    """The lead of a row counts against the cluster that it is put into, as in memory."""
+    rng = np.random.default_rng(3)
+    shared = rng.normal(size=(3, 6)), rng.normal(size=3), np.eye(3)
+    known = np.where(rng.random(len(data)) < 0.5, rng.integers(0, 3, len(data)), -1)
+    expected, found = (
+        next(iter(run(rows, decide_block, shared, (weights, known))[1]))
+        for rows in (Rows(data), Rows(on(data)))
+    )
+    for here, there in zip(expected, found):
+        assert there == pytest.approx(here, rel=1e-9)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"])
 def test_kernels_equal_those_in_memory(kernel, device):
@@ -377,6 +391,22 @@ def test_kernel_methods_on_a_device(data, on, model):
     assert adjusted_rand_score(labels, found.labels_.cpu().numpy()) > 0.99
     assert (found.predict(X.array).cpu() == found.labels_.cpu()).all()
     assert not [name for name in vars(found) if name.startswith("_fitted")]
+
+
+def test_features_of_the_learned_kernel_on_a_device(data, on, monkeypatch):
+    monkeypatch.setattr(_elsewhere, "device_rows", DeviceBlocks)  # torch's CPU too is a device
+    model = MultipleKernelMarginClustering(
+        2, kernels=["linear", ([0, 1], "rbf")], n_components=10, n_init=2, random_state=0
+    )
+    X = on(data)
+    model.fit(X)
+    expected = model.transform(data)
+    features = model.transform(X.array)
+    assert features.device == X.array.device
+    assert close(features.cpu().numpy(), expected, 1e-6)
+    names = model.get_feature_names_out()
+    assert len(names) == expected.shape[1] > 2
+    assert list(model.set_output(transform="pandas").transform(data[:5]).columns) == list(names)
 
 
 def test_links_on_a_device(on):

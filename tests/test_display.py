@@ -10,10 +10,21 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import AlternatingMarginClustering, BisectingMarginClustering, display
+from maxmargin import (
+    AlternatingMarginClustering,
+    BisectingMarginClustering,
+    CuttingPlaneMarginClustering,
+    LeastSquaresMarginClustering,
+    MaxMarginClustering,
+    MultipleKernelMarginClustering,
+    PairwiseMarginClustering,
+    SemidefiniteMarginClustering,
+    display,
+)
 from maxmargin.display import plot_clusters, plot_comparison, plot_history, row_margins
 
 matplotlib.use("Agg")
@@ -74,14 +85,67 @@ def test_the_boundary_is_where_the_scores_are_equal(ax):
         np.testing.assert_allclose(scores, level, atol=1e-6)
 
 
-def test_many_columns_are_drawn_by_score(ax):
+TWO_WAY = [
+    AlternatingMarginClustering(random_state=0),
+    BisectingMarginClustering(n_clusters=2, random_state=0),
+    CuttingPlaneMarginClustering(2, random_state=0),
+    LeastSquaresMarginClustering(2, random_state=0),
+    MaxMarginClustering(2, random_state=0),
+    MultipleKernelMarginClustering(2, kernels=["linear", "rbf"], random_state=0),
+    PairwiseMarginClustering(2, alpha=0.01, random_state=0),
+    SemidefiniteMarginClustering(2, random_state=0),
+]
+every = pytest.mark.parametrize("estimator", TWO_WAY, ids=lambda model: type(model).__name__)
+
+
+@every
+@pytest.mark.filterwarnings("ignore:No constraints")
+def test_the_decision_changes_at_the_boundary_in_the_plane(ax, estimator):
+    X = TWO / [3, 1]
+    model = clone(estimator).fit(X)
+    plot_clusters(model, X, ax=ax)
+    solid = [
+        path.vertices
+        for lines in ax.collections
+        if hasattr(lines, "levels") and not lines.filled and lines.levels.tolist() == [0]
+        for path in lines.get_paths()
+    ]
+    at = np.concatenate(solid)
+    step = X.max(axis=0) - X.min(axis=0)
+    near = np.stack([model.predict(at + step / 100 * [a, b]) for a in (-1, 1) for b in (-1, 0, 1)])
+    assert len(at) and (near.min(axis=0) == 0).all() and (near.max(axis=0) == 1).all()
+
+
+@every
+@pytest.mark.filterwarnings("ignore:No constraints")
+def test_the_decision_changes_at_the_boundary_among_many_columns(ax, estimator):
+    X = WIDE - WIDE.mean(axis=0)
+    model = clone(estimator).fit(X)
+    predicted = model.predict(X)
+    plot_clusters(model, X, predicted, ax=ax)
+    low, boundary, high = sorted(line.get_ydata()[0] for line in ax.lines)
+    drawn = points_of(ax)
+    below, above = (drawn[name][:, 1] for name in legend_of(ax)[:2])
+    assert below.max() < boundary < above.min()
+    # The rows that are fitted best lie about on their margins.
+    assert low == -high and abs(np.concatenate([above, -below]).max() / high - 1) < 0.5
+    # Halfway between two rows of different clusters the score decides in the same way.
+    pairs = X[predicted == 0][:10] + np.linspace(0, 1, 21)[:, None, None] * (
+        X[predicted == 1][:10] - X[predicted == 0][:10]
+    )
+    line = pairs.reshape(-1, X.shape[1])
+    margins = display._project(line, model.decision_function(line))[0][:, 1]
+    np.testing.assert_array_equal(margins > boundary, model.predict(line) == 1)
+
+
+def test_many_columns_are_drawn_by_margin(ax):
     model = AlternatingMarginClustering(random_state=0).fit(WIDE)
     plot_clusters(model, WIDE, ax=ax)
     drawn = points_of(ax)
     scores = model.decision_function(WIDE)[:, 1]
     for j, name in enumerate(legend_of(ax)[:2]):
         np.testing.assert_allclose(drawn[name][:, 1], scores[model.labels_ == j])
-    assert ax.get_ylabel() == "score"
+    assert ax.get_ylabel() == "margin of cluster 1"
     assert sorted(line.get_ydata()[0] for line in ax.lines) == [-1, 0, 1]
 
 

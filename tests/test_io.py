@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin.files import DataError, atomic_write
+from maxmargin.files import DataError, atomic_write, atomic_writes, check_writable
 from maxmargin.formats import csv_text as csv_reader
 from maxmargin.inspection import inspect_rows
-from maxmargin.io import read_labels, read_rows, write_labels
+from maxmargin.io import open_rows, read_labels, read_rows, write_labels
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -237,6 +238,65 @@ def test_bad_files_are_explained(tmp_path, name, content, message):
     assert not found.usable and caught.value.remedy in {f.remedy for f in found.findings}
 
 
+def test_a_header_may_be_longer_than_a_field(tmp_path):
+    names = [f"column{j:05}" for j in range(15_000)]
+    row = ",".join(["1.5"] * len(names))
+    table = read_rows(put(tmp_path, "d.csv", f"{','.join(names)}\n{row}\n{row}\n"))
+    assert table.column_names == tuple(names) and (table.X == 1.5).all()
+
+
+def npy_with(header):
+    """A npy file of 3 x 2 numbers with another header of the same length."""
+    content = npy_bytes(np.arange(6.0).reshape(3, 2))
+    end = content.index(b"\n") + 1
+    return content[:10] + header.ljust(end - 11).encode("latin1") + b"\n" + content[end:]
+
+
+NPY_HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
+
+
+BAD_HEADERS = {
+    "many rows": NPY_HEADER % "1099511627776, 2",
+    "many columns": NPY_HEADER % "3, 1099511627776",
+    "more than 64 bits": NPY_HEADER % f"{2**70}, {2**70}",
+    "negative": NPY_HEADER % "-3, 2",
+    "bracket": NPY_HEADER % "3, 2L, (",
+    "other bracket": NPY_HEADER % "[3, 2",
+    "cut": "{'descr': '<f8', 'fortran",
+    "type": "{'descr': '<q9', 'fortran_order': False, 'shape': (3, 2), }",
+    "field": "{'descr': [('', 3)], 'fortran_order': False, 'shape': (3, 2), }",
+    "empty": "",
+    "brackets": "((((((((",
+    "quotes": '"""',
+    "backslash": "\\",
+    "null": "\x00",
+}
+
+
+@pytest.mark.parametrize("name", BAD_HEADERS)
+def test_damaged_npy_headers_are_told(tmp_path, name):
+    path = put(tmp_path, "d.npy", npy_with(BAD_HEADERS[name]))
+    for read in (read_rows, open_rows):
+        with pytest.raises(DataError, match=r"d\.npy.* damaged") as caught:
+            read(path)
+        assert caught.value.remedy
+
+
+def test_what_is_no_plain_file_is_told(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "loop.npy").symlink_to(tmp_path / "loop.npy")
+    (tmp_path / "nowhere.npy").symlink_to(tmp_path / "none.npy")
+    for read in (read_rows, open_rows):
+        with pytest.raises(DataError, match=r"pipe\.csv is not a plain file"):
+            read(tmp_path / "pipe.csv")
+        with pytest.raises(DataError, match="symbolic link that leads to itself"):
+            read(tmp_path / "loop.npy")
+        with pytest.raises(DataError, match="does not exist"):
+            read(tmp_path / "nowhere.npy")
+        with pytest.raises(DataError, match=r"(?i)name too long"):
+            read(tmp_path / f"{'x' * 300}.npy")
+
+
 def test_missing_file_suggests_its_neighbour(tmp_path):
     put(tmp_path, "people.csv", "1\n")
     with pytest.raises(DataError, match=r"does not exist.*did you mean people\.csv"):
@@ -377,6 +437,45 @@ def test_a_broken_write_leaves_the_old_file(tmp_path, error):
         assert partial.parent == path.parent
         raise error
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_several_files_are_written_all_or_none(tmp_path, monkeypatch):
+    old, new = put(tmp_path, "a.txt", "old"), tmp_path / "b.txt"
+    with pytest.raises(OSError), atomic_writes([new, old]) as (first, second):
+        first.write_text("new")
+        second.write_text("new")
+        raise OSError
+    with pytest.raises(FileNotFoundError), atomic_writes([new, old]) as (first, second):
+        first.write_text("new")  # the second is not written
+    replace = os.replace
+
+    def full(source, target):
+        if Path(target) == old:
+            raise OSError("no")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError), atomic_writes([new, old]) as (first, second):
+        first.write_text("new")
+        second.write_text("new")
+    assert old.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    monkeypatch.undo()
+    with atomic_writes([new, old]) as (first, second):
+        first.write_text("one")
+        second.write_text("two")
+    assert (new.read_text(), old.read_text()) == ("one", "two")
+
+
+def test_the_longest_name_can_be_written_and_a_longer_one_is_refused(tmp_path):
+    longest = tmp_path / f"{'x' * 251}.csv"
+    write_labels(longest, np.zeros(2, int))
+    assert [p.name for p in tmp_path.iterdir()] == [longest.name]
+    for path in (tmp_path / f"{'x' * 252}.csv", tmp_path.joinpath(*["x" * 250] * 20, "a.csv")):
+        with pytest.raises(DataError, match=r"(?i)name too long"):
+            check_writable(path)
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    with pytest.raises(DataError, match="leads to itself"):
+        check_writable(tmp_path / "loop.csv")
 
 
 def test_a_whole_write_replaces_the_file_and_keeps_its_mode_and_links(tmp_path):

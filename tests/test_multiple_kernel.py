@@ -181,6 +181,20 @@ def test_columns_by_name_and_names_of_kernels():
     assert model.feature_map_.maps[0].rank == 2
 
 
+def test_a_column_called_precomputed_is_a_column():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["precomputed", "b", "c"])
+    kernels = [(["precomputed", "b"], "linear"), "rbf"]
+    weights = np.r_[np.ones(50), np.zeros(10)]
+    model = MultipleKernelMarginClustering(kernels=kernels, random_state=0)
+    model.fit(frame, sample_weight=weights)
+    assert list(model.kernel_weights_) == ["linear[precomputed, b]", "rbf"]
+    plain = MultipleKernelMarginClustering(kernels=[([0, 1], "linear"), "rbf"], random_state=0).fit(
+        frame.to_numpy(), sample_weight=weights
+    )
+    assert (model.labels_ == plain.labels_).all()
+
+
 def test_a_subset_labels_the_rest():
     X, y = load_digits(return_X_y=True)
     pair = (y == 0) | (y == 1)
@@ -206,8 +220,9 @@ def test_known_rows_name_the_clusters_of_a_subset():
 def test_zero_weights_and_matrices_are_refused():
     K = np.eye(20)
     weights = np.r_[np.ones(15), np.zeros(5)]
-    with pytest.raises(ValueError, match="leave out those rows, and their columns"):
-        MultipleKernelMarginClustering(kernels="precomputed").fit(K, sample_weight=weights)
+    for kernels in ("precomputed", ["precomputed"], [(slice(0, 20), "precomputed")]):
+        with pytest.raises(ValueError, match="leave out those rows, and their columns"):
+            MultipleKernelMarginClustering(kernels=kernels).fit(K, sample_weight=weights)
 
 
 def test_models_of_sparse_rows_can_be_saved(tmp_path):

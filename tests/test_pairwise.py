@@ -550,7 +550,18 @@ def test_links_survive_a_grid_search_without_routing(witnessed):
     plain = Witness(2, kernel="linear", n_init=2, random_state=0)
     search = GridSearchCV(plain, {"alpha": [0.01, 0.1]}, cv=SPLIT, error_score="raise")
     search.fit(X, constraints=links)
-    assert search.best_params_["alpha"] in (0.01, 0.1)
+    # Links reach the fits only: the score is that of rows without links.
+    expected = [
+        np.mean(
+            [
+                clone(plain).set_params(alpha=alpha).fit(X[a], constraints=links[a]).score(X[b])
+                for a, b in SPLIT.split(X)
+            ]
+        )
+        for alpha in (0.01, 0.1)
+    ]
+    assert search.cv_results_["mean_test_score"] == pytest.approx(expected)
+    assert search.best_estimator_.violated_links_.n_samples == 90
 
 
 def test_links_survive_cross_validate(witnessed):
@@ -624,3 +635,30 @@ def test_problem_parts_keep_weights():
     S = p.scores(np.ones((3, 4)) * np.arange(3)[:, None])
     want = literal_risk(replace(p, free_weights=np.zeros(14)), S)
     assert literal_risk(alone, S[p.supervised_rows]) == pytest.approx(want)
+
+
+@pytest.mark.parametrize("weight", [1e200, 1e-200, 1e10])
+def test_link_weights_have_a_range(weight):
+    with pytest.raises(ValueError, match="must_weight must be positive numbers between"):
+        PairwiseConstraints(4, must_link=[(0, 1)], must_weight=weight)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*clusters have no rows")
+def test_the_papers_solver_on_as_many_clusters_as_rows():
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    links = PairwiseConstraints(4, cannot_link=[(0, 1), (1, 2), (2, 3)])
+    model = PairwiseMarginClustering(4, kernel="poly", solver="subgradient", random_state=0)
+    model.fit(X, constraints=links)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_)
+    assert (model.labels_ == model.predict(X)).all()
+
+
+def test_a_convex_problem_that_is_not_solved_ends_the_papers_descent():
+    """Each further one would take as many passes."""
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    links = PairwiseConstraints(6, cannot_link=[(0, 1), (1, 2), (2, 3)])
+    model = PairwiseMarginClustering(3, solver="subgradient", alpha=1e-12, n_init=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="did not reach solver_tol"):
+        model.fit(X, constraints=links)
+    assert model.n_iter_ == 1

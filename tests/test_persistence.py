@@ -2,29 +2,85 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import warnings
+import zipfile
 
 import joblib
 import numpy as np
 import pytest
 import skops.io
+from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import AlternatingMarginClustering, BisectingMarginClustering, persistence
+from maxmargin import (
+    AlternatingMarginClustering,
+    BisectingMarginClustering,
+    CuttingPlaneMarginClustering,
+    LeastSquaresMarginClustering,
+    MaxMarginClustering,
+    MultipleKernelMarginClustering,
+    PairwiseConstraints,
+    PairwiseMarginClustering,
+    SemidefiniteMarginClustering,
+    persistence,
+)
+from maxmargin.constrained_kmeans import DCA, MPCKMeans, PCKMeans
 from maxmargin.io import DataError
-from maxmargin.persistence import load_model, save_model
+from maxmargin.persistence import TRUSTED, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(size=(40, 3)), RNG.normal(size=(30, 3)) + 4])
+THREE = RNG.normal(size=(30, 3)) + 6 * np.repeat(np.eye(3), 10, axis=0)
+LINKS = PairwiseConstraints(30, must_link=[(0, 1)], cannot_link=[(0, 2), (3, 4)])
 MODELS = {
     "rbf": AlternatingMarginClustering(random_state=0),
     "linear": AlternatingMarginClustering(kernel="linear", loss="squared", random_state=0),
     "bisecting": BisectingMarginClustering(AlternatingMarginClustering(), n_clusters=3),
     "pipeline": make_pipeline(StandardScaler(), AlternatingMarginClustering(random_state=0)),
+}
+# Fits that together leave every kind of fitted attribute, on rows of every kind.
+FITS = {
+    "hinge": lambda: AlternatingMarginClustering(
+        3, kernel="poly", loss="hinge", random_state=np.random.RandomState(0)
+    ).fit(THREE),
+    "csr_matrix": lambda: AlternatingMarginClustering(random_state=0).fit(sparse.csr_matrix(THREE)),
+    "csr_array": lambda: AlternatingMarginClustering(random_state=0).fit(sparse.csr_array(THREE)),
+    "precomputed": lambda: AlternatingMarginClustering(kernel="precomputed", random_state=0).fit(
+        THREE @ THREE.T
+    ),
+    "bisecting": lambda: BisectingMarginClustering(n_clusters=3, random_state=0).fit(THREE),
+    "least squares": lambda: LeastSquaresMarginClustering(
+        3, pca=2, n_resamples=2, n_init=2, random_state=0
+    ).fit(THREE),
+    "front door": lambda: MaxMarginClustering(2, n_init=4, random_state=0).fit(THREE),
+    "front door, linear": lambda: MaxMarginClustering(
+        2, kernel="linear", n_init=4, random_state=0
+    ).fit(THREE),
+    "front door, any number": lambda: MaxMarginClustering(n_init=2, random_state=0).fit(THREE[::3]),
+    "front door, links": lambda: MaxMarginClustering(2, n_init=2, random_state=0).fit(
+        THREE, constraints=LINKS
+    ),
+    "pairwise": lambda: PairwiseMarginClustering(2, random_state=0).fit(THREE, constraints=LINKS),
+    "pairwise, known labels": lambda: PairwiseMarginClustering(2, alpha=0.1, random_state=0).fit(
+        THREE, partial_labels=np.repeat([0, 1, -1], 10)
+    ),
+    "cutting plane": lambda: CuttingPlaneMarginClustering(3, random_state=0).fit(THREE),
+    "multiple kernels": lambda: MultipleKernelMarginClustering(
+        2, kernels=["linear", "rbf"], random_state=0
+    ).fit(THREE),
+    "semidefinite": lambda: SemidefiniteMarginClustering(2, random_state=0).fit(THREE),
+    "PCKMeans": lambda: PCKMeans(2, random_state=0).fit(THREE, constraints=LINKS),
+    "MPCKMeans": lambda: MPCKMeans(2, random_state=0).fit(THREE, constraints=LINKS),
+    "DCA": lambda: make_pipeline(DCA(), AlternatingMarginClustering(random_state=0)).fit(
+        THREE, dca__constraints=LINKS
+    ),
 }
 
 
@@ -110,20 +166,135 @@ def test_only_own_and_known_types_are_trusted(tmp_path):
         load_model(path)
 
 
-@pytest.mark.parametrize(
-    "name, own",
-    [
-        ("maxmargin.alternating.AlternatingMarginClustering", True),
-        ("maxmargin.io.Table", True),
-        ("maxmargin.io.Path", False),  # a class that maxmargin only imports
-        ("maxmargin.cli.main", False),  # a function
-        ("maxmargin.no_such_module.Thing", False),
-        ("maxmarginevil.Thing", False),
-        ("os.system", False),
-    ],
-)
-def test_own_classes_are_told_from_imported_ones(name, own):
-    assert persistence._is_own_class(name) is own
+def test_the_trusted_types_are_those_that_models_consist_of(tmp_path):
+    found = set()
+    for name, fit in FITS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = fit()
+        save_model(model, tmp_path / "m.skops")
+        found.update(skops.io.get_untrusted_types(file=tmp_path / "m.skops"))
+        again = load_model(tmp_path / "m.skops")
+        assert vars(again).keys() == vars(model).keys(), name
+    assert found == set(TRUSTED)
+
+
+# -- crafted files ---------------------------------------------------------------------------------
+
+
+def node(loader, name, **more):
+    module, _, attribute = name.rpartition(".")
+    return {"__loader__": loader, "__module__": module, "__class__": attribute, **more}
+
+
+def value(it):
+    return node("JsonNode", "builtins.str", content=json.dumps(it), is_json=True)
+
+
+def sequence(*items, loader="TupleNode", name="builtins.tuple"):
+    return node(loader, name, content=list(items))
+
+
+def mapping(items, key_type="builtins.str", name="builtins.dict"):
+    types = [node("TypeNode", key_type) for _ in items]
+    keys = sequence(*types, loader="ListNode", name="builtins.list")
+    return node("DictNode", name, content=items, key_types=keys)
+
+
+def call(name, *items):
+    return node("ConstructorFromReduceNode", name, content=sequence(*items))
+
+
+def reduced(loader, name, *items, state=()):
+    return node(loader, name, content=mapping(dict(state)), __reduce__={"args": sequence(*items)})
+
+
+def method(name, owner, function):
+    return node("MethodNode", name, content={"func": function, "obj": owner})
+
+
+def craft(path, bad):
+    """A model file like any other, with one attribute that is not."""
+    genuine = io.BytesIO(skops.io.dumps(AlternatingMarginClustering(random_state=0)))
+    with zipfile.ZipFile(genuine) as old, zipfile.ZipFile(path, "w") as new:
+        schema = json.loads(old.read("schema.json"))
+        schema["content"]["content"]["extra_"] = bad
+        schema["content"]["key_types"]["content"].append(node("TypeNode", "builtins.str"))
+        new.writestr("schema.json", json.dumps(schema))
+
+
+OWN = "maxmargin.alternating.AlternatingMarginClustering"
+LOG = "maxmargin.answers.AnswerLog"
+NPY = "maxmargin.formats.blocks.NpyReader"
+ATTACKS = {
+    "class called": lambda p: call(LOG, value(p), value(3)),
+    "class called as a loss": lambda p: reduced("LossNode", LOG, value(p), value(3)),
+    "class by its state": lambda p: node("ObjectNode", LOG, content=mapping({"path": value(p)})),
+    "class of a list": lambda p: sequence(value(p), loader="ListNode", name=LOG),
+    "class of a dictionary": lambda p: mapping({p: value(3)}, name=LOG),
+    "class of its keys": lambda p: mapping({p: value(3)}, key_type=LOG),
+    "class itself": lambda p: node("TypeNode", LOG),
+    "reader": lambda p: call(NPY, value(p), value(0), value(None), value([]), value(3)),
+    "result": lambda p: call("maxmargin.io.Table", *map(value, (1, 2, 3, 4, p))),
+    "class that a module imports": lambda p: call("maxmargin.answers.Path", value(p)),
+    "function": lambda p: node("FunctionNode", "maxmargin.answers.write_answers"),
+    "function called": lambda p: call("maxmargin.answers.write_answers", value(p), value(3)),
+    "function of a dictionary": lambda p: mapping({p: value(3)}, "maxmargin.files.check_exists"),
+    "command line": lambda p: call("maxmargin.cli.main", value(["demo", "--folder", p])),
+    "partial": lambda p: node(
+        "PartialNode",
+        "functools.partial",
+        content={
+            "func": node("FunctionNode", "maxmargin.answers.write_answers"),
+            "args": sequence(value(p), value(3)),
+            "kwds": mapping({}),
+            "namespace": value(None),
+        },
+    ),
+    "operator": lambda p: node(
+        "OperatorFuncNode", "operator.methodcaller", attrs=sequence(value("touch"), value(p))
+    ),
+    "method": lambda p: method(OWN, node("ObjectNode", OWN, content=mapping({})), "fit"),
+    "method of another class": lambda p: method(
+        OWN, node("ObjectNode", OWN, content=mapping({})), "__init__"
+    ),
+    "builtin": lambda p: call("builtins.open", value(p), value("w")),
+    "system": lambda p: call("os.system", value(f"touch {p}")),
+    "module of its own": lambda p: call("maxmargin_evil.Thing", value(p)),
+}
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "existing"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_crafted_files_are_refused_and_nothing_is_written(tmp_path, attack, there):
+    victim, crafted = tmp_path / "victim.csv", tmp_path / "m.skops"
+    if there:
+        victim.write_text("# n_samples = 3\nrow_a,row_b,relation,weight\n0,1,same,1.0\n0,2,sa")
+    before = victim.read_text() if there else None
+    craft(crafted, ATTACKS[attack](str(victim)))
+    with pytest.raises(DataError, match="types that are not trusted"):
+        load_model(crafted)
+    assert victim.exists() == there and (not there or victim.read_text() == before)
+    assert len(os.listdir(tmp_path)) == 1 + there
+
+
+@pytest.mark.parametrize("name", TRUSTED)
+def test_trusted_types_do_nothing_whatever_they_are_called_with(tmp_path, name):
+    victim, crafted = tmp_path / "victim.csv", tmp_path / "m.skops"
+    victim.write_text("torn")
+    new = str(tmp_path / "new.csv")
+    for path in (str(victim), new):
+        for bad in (
+            *(call(name, *items) for items in ((), (value(path),), (value(path), value(3)))),
+            node("ObjectNode", name, content=mapping({"path": value(path), "file": value(path)})),
+            mapping({path: value(3)}, key_type=name),
+            sequence(value(path), loader="ListNode", name=name),
+        ):
+            craft(crafted, bad)
+            with contextlib.suppress(DataError):  # arguments that it does not take
+                load_model(crafted)
+            assert victim.read_text() == "torn"
+            assert sorted(os.listdir(tmp_path)) == ["m.skops", "victim.csv"]
 
 
 def test_foreign_files_are_told(tmp_path):

@@ -1,11 +1,13 @@
 """Questions to a person: which pairs, what answers imply, and sessions that survive a kill."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,19 +125,21 @@ def test_a_fitted_model_suggests_pairs():
 
 def test_answers_come_back_as_links(tmp_path):
     path = tmp_path / "a.csv"
-    log = AnswerLog(path, 9)
+    log = AnswerLog.open(path, 9)
     for answer in (Answer(0, 1, "same"), Answer(2, 3, "unknown"), Answer(4, 5, "different")):
         log.append(answer)
     assert log.undo() == Answer(4, 5, "different")
     log.append(Answer(6, 7, "different"))
-    again = AnswerLog(path, 9)
-    assert again.answers == log.answers
+    log.close()
+    with AnswerLog.open(path, 9) as again:
+        assert again.answers == log.answers
     assert [a.relation for a in again.answers] == ["same", "unknown", "different"]
     assert PairwiseConstraints.load(path) == PairwiseConstraints(9, [(0, 1)], [(6, 7)])
     with pytest.raises(DataError, match="answers about 9 rows, but the data have 8"):
-        AnswerLog(path, 8)
+        AnswerLog.open(path, 8)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no line end")
 def test_a_torn_line_is_no_answer(tmp_path):
     path = tmp_path / "a.csv"
     write_answers(path, 30, [Answer(0, 1, "same"), Answer(10, 12, "different")])
@@ -143,10 +147,54 @@ def test_a_torn_line_is_no_answer(tmp_path):
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for cut in range(last, len(whole)):
         path.write_bytes(whole[:cut])
-        log = AnswerLog(path, 30)
-        assert log.answers == [Answer(0, 1, "same")]
-        log.append(Answer(4, 5, "same"))
+        assert read_answers(path)[1] == [Answer(0, 1, "same")]
+        with AnswerLog.open(path, 30) as log:
+            assert log.answers == [Answer(0, 1, "same")]
+            log.append(Answer(4, 5, "same"))
         assert read_answers(path)[1] == [Answer(0, 1, "same"), Answer(4, 5, "same")]
+
+
+def test_a_log_whose_maker_was_killed_is_made_again(tmp_path):
+    write_answers(tmp_path / "whole.csv", 30, [])
+    whole = (tmp_path / "whole.csv").read_bytes()
+    path = tmp_path / "a.csv"
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        with AnswerLog.open(path, 30) as log:
+            assert log.answers == []
+        assert path.read_bytes() == whole
+
+
+def test_another_file_named_as_a_log_is_left_alone(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("a,b\n1,2\n3,4")
+    with pytest.raises(DataError, match="does not hold links"):
+        AnswerLog.open(path, 2)
+    assert path.read_text() == "a,b\n1,2\n3,4"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="not a plain file"):
+        AnswerLog.open(tmp_path / "pipe", 2)
+
+
+@pytest.mark.parametrize("weight", ["0", "0.0", "-1", "nan", "inf"])
+def test_weights_of_links_in_files_are_positive(tmp_path, weight):
+    path = tmp_path / "a.csv"
+    write_answers(path, 9, [])
+    with open(path, "a") as file:
+        file.write(f"0,1,same,{weight}\n")
+    for read in (read_answers, PairwiseConstraints.load, lambda path: AnswerLog.open(path, 9)):
+        with pytest.raises(DataError, match=f"weight of answer 0 is {weight}"):
+            read(path)
+
+
+def test_a_log_is_open_once(tmp_path):
+    path = tmp_path / "a.csv"
+    with AnswerLog.open(path, 9) as log:
+        log.append(Answer(0, 1, "same"))
+        with pytest.raises(DataError, match=r"a\.csv is in use by another program"):
+            AnswerLog.open(path, 9)
+        assert read_answers(path)[1] == log.answers  # others may read it
+    AnswerLog.open(path, 9).close()
 
 
 def test_bad_answer_files(tmp_path):
@@ -233,6 +281,38 @@ def test_label_killed_after_any_answer_keeps_every_answer(people):
     assert result["violated"] == 0
 
 
+def test_two_sessions_do_not_share_a_file(people):
+    path, _ = people
+    first = subprocess.Popen(
+        command(path), stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, bufsize=1,
+    )  # fmt: skip
+    for line in first.stderr:
+        if line.startswith("same [s]"):
+            break
+    second = talk(path, "s\nq\n")
+    assert second.returncode == 1 and "in use by another program" in second.stderr
+    first.communicate("d\nq\n")
+    assert [a.relation for a in read_answers(path.with_suffix(".links.csv"))[1]] == ["different"]
+
+
+def test_a_model_of_standardized_rows_keeps_the_scaler(tmp_path, monkeypatch, capsys):
+    X, y = make_blobs([60, 60], centers=[[0, 0, 0], [3, 3, 3]], random_state=0)
+    X = X * [1, 1000, 0.001] + [5, 7000, 1]
+    lines = ["a,b,c", *(",".join(map(str, row)) for row in X.tolist())]
+    monkeypatch.chdir(tmp_path)
+    Path("d.csv").write_text("\n".join(lines) + "\n")
+    PairwiseConstraints.from_labels(y, n_pairs=12, random_state=0).save("d.links.csv")
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    label = "label d.csv -k 2 --standardize --out l.csv --model m.skops"
+    assert main(label.split()) == 0
+    # Columns are found by their names, as after fit.
+    Path("e.csv").write_text("\n".join(",".join(reversed(line.split(","))) for line in lines))
+    for data in ("d.csv", "e.csv"):
+        assert main(["predict", "m.skops", data, "--out", "p.csv"]) == 0
+        assert Path("p.csv").read_text() == Path("l.csv").read_text()
+
+
 def test_fit_takes_the_answers(people, capsys):
     path, y = people
     links = path.with_suffix(".links.csv")
@@ -244,5 +324,9 @@ def test_fit_takes_the_answers(people, capsys):
     assert main(fit) == 0  # without a method, too
     labels = json.loads(capsys.readouterr().out)["labels"]
     assert clustering_accuracy(y, labels) == 1.0
+    links.write_text(links.read_text() + "3,1")  # label was killed while it wrote
+    assert main(fit) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["labels"] == labels and "last line '3,1' has no line end" in told["warnings"][0]
     assert main([*fit, "--method", "alternating"]) == 2
     assert "--links does not apply to --method alternating" in capsys.readouterr().err

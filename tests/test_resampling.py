@@ -81,7 +81,7 @@ def test_pairs_are_compared_on_the_rows_they_share():
     labels = rng.integers(0, 3, (3, 40))
     labels[0, :10] = labels[1, 5:15] = labels[2, 30:] = -1
     found = pair_agreement(labels, 3)
-    for (a, b), row in zip(itertools.combinations(labels, 2), found):
+    for (a, b), row in zip(itertools.combinations(labels, 2), found, strict=True):
         both = (a != -1) & (b != -1)
         assert row[0] == adjusted_rand_score(a[both], b[both])
         assert row[1] == worst_overlap(a[both], b[both], 3)

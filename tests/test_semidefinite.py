@@ -24,7 +24,7 @@ from maxmargin.engine.relation_sdp import (
     solve_relation,
 )
 from maxmargin.metrics import clustering_error
-from maxmargin.semidefinite import movable_groups, score_penalty
+from maxmargin.semidefinite import leading_scores, movable_groups, score_penalty
 
 BOTH = pytest.mark.parametrize("relaxation", ["generalized", "full"])
 
@@ -521,3 +521,29 @@ def test_bad_labels_are_refused():
 def test_bad_parameters_are_named(params, message):
     with pytest.raises(ValueError, match=message):
         SemidefiniteMarginClustering(**params).fit(two_clouds(10))
+
+
+@BOTH
+@pytest.mark.parametrize("alpha", [1e-12, 1e-6, 1e6, 1e12])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_ends_of_the_range_give_finite_models(relaxation, alpha):
+    X = two_clouds(12)
+    model = SemidefiniteMarginClustering(
+        3, relaxation=relaxation, alpha=alpha, size_penalty=alpha
+    ).fit(X)
+    assert np.isfinite([model.objective_, model.lower_bound_, *model.coef_.ravel()]).all()
+    assert (model.labels_ == model.predict(X)).all()
+
+
+def test_a_relaxation_beyond_working_precision_is_refused():
+    with pytest.raises(ValueError, match="singular to working precision"):
+        SemidefiniteMarginClustering(alpha=1e12, size_penalty=1e-12).fit(two_clouds(12))
+
+
+def test_the_leading_vector_of_nearly_equal_eigenvalues_is_found():
+    """Eleven of twelve eigenvalues are equal but for noise: LAPACK may return no vector."""
+    for seed in range(100):
+        noise = np.random.default_rng(seed).normal(size=(12, 12))
+        M = -1.75e-13 * (1.0 + 1e-14 * (noise + noise.T))
+        np.fill_diagonal(M, 3.5e-11)
+        assert np.linalg.norm(leading_scores(M)) == pytest.approx(1.0)

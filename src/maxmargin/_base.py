@@ -29,7 +29,6 @@ from sklearn.utils.validation import (
     check_is_fitted,
     validate_data,
 )
-from threadpoolctl import threadpool_limits
 
 from ._compat import (
     CallbackSupportMixin,
@@ -69,7 +68,7 @@ from .engine.features import (
     fit_features,
     kernel_params,
 )
-from .engine.links import Links
+from .engine.links import HEAVIEST, LIGHTEST, Links
 from .engine.rows import BLOCK, Rows, run, scores
 from .engine.samples import (
     MERGE_ROWS,
@@ -79,6 +78,10 @@ from .engine.samples import (
     linked_sample,
     make_sample,
 )
+from .engine.threads import one_thread
+
+# Strengths of regularisers: beyond this range solutions are zero, or rounding decides.
+STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -96,6 +99,9 @@ SHARED_CONSTRAINTS: dict[str, list] = {
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
 }
+
+# Private attributes of scikit-learn, which are not of a fit: set_output, callbacks, routing.
+FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,13 @@ def earlier_fit_kept(estimator):
         raise
 
 
+def forget_fit(estimator) -> None:
+    """Remove all that an earlier fit has set, public or private."""
+    for name in list(vars(estimator)):
+        if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
+            delattr(estimator, name)
+
+
 class BaseMarginClustering(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -169,7 +182,8 @@ class BaseMarginClustering(
             or cupy array is worked on where it is, and ``labels_`` are there, too.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out.
+            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
+            lie between 1e-9 and 1e9.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 where unknown. They are kept, and the clusters are
             numbered accordingly.
@@ -177,8 +191,13 @@ class BaseMarginClustering(
         Returns
         -------
         self : estimator
+
+        Notes
+        -----
+        Up to 10,000 rows, equal rows are merged and sorted, and the order of the rows does not
+        matter. More rows are used in the order given, and another order may give other clusters.
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels)
         return self
@@ -188,6 +207,7 @@ class BaseMarginClustering(
     ) -> None:
         """Fit within a watch: that of a fit around this one, or a new one."""
         given, warm = X, self._warm_labels(X)
+        forget_fit(self)
         X = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
         known = self._checked_partial_labels(partial_labels, X.shape[0])
@@ -209,22 +229,20 @@ class BaseMarginClustering(
     def _fit_validated(self, X, weights, known, links, warm, watch, place=None) -> None:
         rng = self._generator()
         n_jobs = effective_n_jobs(self.n_jobs)
-        # Two BLAS threads give other last digits than one; tiles and restarts are ours to spread.
-        with threadpool_limits(1):
-            merge = not self._pairwise and warm is None and self._mergeable()
-            sample = replace(make_sample(X, weights, known, merge), place=place)
-            if links is not None:
-                sample = linked_sample(sample, links, weights, known)
-            fmap, rows = self._fit_features(sample, rng, n_jobs)
-            own = FitWatch(self) if watch is None else watch
-            try:
-                model = self._fit_rows(rows, sample, fmap, rng, own, warm)
-            except SchedulerLost as lost:
-                self._publish_checkpoint(lost, fmap)
-                raise
-            self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
-            if watch is None:
-                own.close()
+        merge = not self._pairwise and warm is None and self._mergeable()
+        sample = replace(make_sample(X, weights, known, merge), place=place)
+        if links is not None:
+            sample = linked_sample(sample, links, weights, known)
+        fmap, rows = self._fit_features(sample, rng, n_jobs)
+        own = FitWatch(self) if watch is None else watch
+        try:
+            model = self._fit_rows(rows, sample, fmap, rng, own, warm)
+        except SchedulerLost as lost:
+            self._publish_checkpoint(lost, fmap)
+            raise
+        self._publish(model, fmap, rows, X, weights, known, n_jobs, sample)
+        if watch is None:
+            own.close()
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -280,14 +298,15 @@ class BaseMarginClustering(
             X = DaskBlocks(as_dask_array(X, lengths=True), column_names=None if plain else names)
         if isinstance(X, RowBlocks):
             return validated_blocks(self, X, reset)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            accept_large_sparse=True,
-        )
+        with np.errstate(invalid="ignore"):  # the sum by which inf and NaN are found
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                accept_large_sparse=True,
+            )
         if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
             X = X.copy()
             X.sum_duplicates()
@@ -307,6 +326,13 @@ class BaseMarginClustering(
             )
         if not (weights > 0).any():
             raise ValueError("sample_weight is zero everywhere; at least one row must count.")
+        lightest, heaviest = weights[weights > 0].min(), weights.max()
+        if lightest < LIGHTEST or heaviest > HEAVIEST:
+            raise ValueError(
+                f"sample_weight must be 0 or between {LIGHTEST:g} and {HEAVIEST:g}; got weights "
+                f"from {lightest:g} to {heaviest:g}. Multiply all of them by a constant, or set "
+                "the smallest to 0."
+            )
         return weights
 
     def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
@@ -530,7 +556,7 @@ class BaseMarginClustering(
         if is_tensor(X):
             return of_tensor(self, X, self.decision_function, device_margins)
         X = self._validated(X, reset=False)
-        with threadpool_limits(1):
+        with one_thread():
             split_scores = self._split_scores(X, effective_n_jobs(self.n_jobs))
         return cluster_scores(split_scores, self._paths)
 
@@ -554,7 +580,8 @@ class BaseMarginClustering(
         decision = to_host(self.decision_function(X))
         if is_dask(decision):
             return -float(lazily(self._decision_losses, decision, dtype=np.float64).mean())
-        return -float(self._decision_losses(decision).mean())
+        with np.errstate(over="ignore"):  # rows very far from those of the fit: minus infinity
+            return -float(self._decision_losses(decision).mean())
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Labels of the previous fit's model on the new rows, for ``warm_start``."""

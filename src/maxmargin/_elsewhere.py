@@ -35,7 +35,6 @@ def validated_blocks(estimator, X: RowBlocks, reset: bool, here: bool = True):
         )
     if reset:
         estimator.n_features_in_ = X.shape[1]
-        estimator.__dict__.pop("feature_names_in_", None)
         if X.column_names is not None:
             estimator.feature_names_in_ = np.asarray(X.column_names, object)
     else:

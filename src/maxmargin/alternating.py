@@ -42,7 +42,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import (
     LOSSES,
@@ -105,8 +105,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Strength of the regulariser. "auto" gives the squared-loss fit 20 effective degrees of
-        freedom (fewer where there are few rows or features).
+        Strength of the regulariser, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20
+        effective degrees of freedom (fewer where there are few rows or features).
     anneal : bool or "auto", default="auto"
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
@@ -188,7 +188,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         **SHARED_CONSTRAINTS,
         "loss": [StrOptions(set(LOSSES))],
         "epsilon": [Interval(Real, 0, 1, closed="left")],
-        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "alpha": [StrOptions({"auto"}), STRENGTH],
         "anneal": [StrOptions({"auto"}), "boolean"],
         "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],

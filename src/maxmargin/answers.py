@@ -6,20 +6,26 @@
     3,42,different,1.0
     3,42,undo,1.0
 
-An answer is in the file before it counts. What a kill leaves of a half-written line is no answer.
+An answer is in the file before it counts. What a kill leaves of a half-written line is no answer: a
+last line without its end is ignored.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import math
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from .files import DataError, atomic_write, check_exists
+try:
+    import fcntl
+except ImportError:  # no POSIX: two programs are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+from .files import DataError, atomic_write, check_exists, check_writable
 
 __all__ = ["Answer", "AnswerLog", "read_answers", "write_answers"]
 
@@ -42,11 +48,12 @@ class Answer(NamedTuple):
 def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterable[Answer]) -> None:
     """Write a file of answers, whole or not at all."""
     with atomic_write(path) as partial:
-        text = io.StringIO()
-        text.write(f"{HEAD} {n_samples}\n")
-        csv.writer(text, lineterminator="\n").writerow(COLUMNS)
-        text.writelines(_line(answer) for answer in answers)
-        partial.write_text(text.getvalue(), encoding="utf-8")
+        text = _first_lines(n_samples) + "".join(map(_line, answers))
+        partial.write_text(text, encoding="utf-8")
+
+
+def _first_lines(n_samples: int) -> str:
+    return f"{HEAD} {n_samples}\n{','.join(COLUMNS)}\n"
 
 
 def read_answers(path: str | os.PathLike[str], everything: bool = False):
@@ -74,11 +81,18 @@ def read_answers(path: str | os.PathLike[str], everything: bool = False):
     (9, [Answer(row_a=0, row_b=1, relation='same', weight=1.0)])
     """
     check_exists(Path(path))
-    head, *lines = Path(path).read_text(encoding="utf-8").splitlines() or [""]
+    *whole, torn = Path(path).read_text(encoding="utf-8").split("\n")
+    head, *lines = whole or [torn]
     if not head.startswith(HEAD) or not lines or lines[0].split(",") != COLUMNS:
         raise DataError(
             f"{path} does not hold links",
             f"Its first lines must be '{HEAD} ...' and {','.join(COLUMNS)}",
+        )
+    if torn:
+        warnings.warn(
+            f"{path}: the last line {torn!r} has no line end and is ignored",
+            UserWarning,
+            stacklevel=3,
         )
     answers: list[Answer] = []
     for number, cells in enumerate(csv.reader(lines[1:])):
@@ -107,11 +121,13 @@ def _parsed(cells: list[str], number: int, path) -> Answer:
         ) from error
     if answer.relation not in (*MUST, *CANNOT, DONT_KNOW, UNDO):
         raise DataError(
-            f"{path}: relation {answer.relation!r} in line {number} is not known",
+            f"{path}: relation {answer.relation!r} of answer {number} is not known",
             f"Use {MUST[0]}, {CANNOT[0]}, {DONT_KNOW} or {UNDO}",
         )
-    if not math.isfinite(answer.weight):
-        raise DataError(f"{path}: the weight in line {number} is {weight}", "Give a number above 0")
+    if not 0 < answer.weight < math.inf:
+        raise DataError(
+            f"{path}: the weight of answer {number} is {weight}", "Give a number above 0"
+        )
     return answer
 
 
@@ -122,40 +138,72 @@ def _line(answer: Answer) -> str:
 class AnswerLog:
     """A file of answers that grows line by line and survives a kill at any moment.
 
+    :meth:`open` makes one.
+
     Parameters
     ----------
-    path : path
-        Created where it does not exist; a half-written last line is cut off.
-    n_samples : int
-        Number of rows that answers are about.
+    file : binary file
+        Open for appending.
+    answers : list of Answer
+        What stands in it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], n_samples: int):
-        self.path = Path(path)
-        if not self.path.exists():
-            write_answers(self.path, n_samples, [])
-        self._cut_torn_line()
-        found, self.answers = read_answers(self.path, everything=True)
-        if found != n_samples:
-            raise DataError(
-                f"{path} holds answers about {found} rows, but the data have {n_samples}",
-                "Name another file for the answers",
-            )
+    def __init__(self, file: BinaryIO, answers: list[Answer]):
+        self.file, self.answers = file, answers
 
-    def _cut_torn_line(self) -> None:
-        content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            with open(self.path, "rb+") as file:
-                file.truncate(whole)
-                os.fsync(file.fileno())
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], n_samples: int) -> AnswerLog:
+        """Open a file of answers for this program alone.
+
+        Parameters
+        ----------
+        path : path
+            Created if it does not exist; a half-written last line is cut off. It stays locked until
+            the log is closed or the program ends.
+        n_samples : int
+            Number of rows that answers are about.
+
+        Raises
+        ------
+        DataError
+            If another program has the file open as a log, or if it holds something else.
+        """
+        path = Path(path)
+        if path.exists():
+            check_exists(path)
+        check_writable(path)
+        file = open(path, "ab")  # noqa: SIM115 - it stays open, and locked, while answers come
+        try:
+            _lock(file, path)
+            content, first = path.read_bytes(), _first_lines(n_samples).encode()
+            if content != first and first.startswith(content):  # new, or its maker was killed
+                _write_through(file, first[len(content) :])
+                content = first
+            found, answers = read_answers(path, everything=True)
+            if found != n_samples:
+                raise DataError(
+                    f"{path} holds answers about {found} rows, but the data have {n_samples}",
+                    "Name another file for the answers",
+                )
+            file.truncate(content.rfind(b"\n") + 1)
+        except BaseException:
+            file.close()
+            raise
+        return cls(file, answers)
+
+    def close(self) -> None:
+        """Close the file, so that others can use it."""
+        self.file.close()
+
+    def __enter__(self) -> AnswerLog:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def append(self, answer: Answer) -> None:
         """Write an answer; when this returns it is on the disk."""
-        with open(self.path, "ab") as file:
-            file.write(_line(answer).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        _write_through(self.file, _line(answer).encode())
         self.answers.append(answer)
 
     def undo(self) -> Answer | None:
@@ -166,3 +214,22 @@ class AnswerLog:
         self.append(last._replace(relation=UNDO))
         del self.answers[-2:]
         return last
+
+
+def _write_through(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Keep the file for this program; the lock ends when the file is closed."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DataError(
+            f"{path} is in use by another program that asks for answers",
+            "End that one first, or name another file with --answers",
+        ) from error

@@ -19,7 +19,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
 from ._compat import FitWatch, StrOptions
@@ -111,6 +110,10 @@ class BisectingMarginClustering(BaseMarginClustering):
     def _pairwise(self) -> bool:
         return self._two_way()._pairwise
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._two_way()._validate_params()
+
     def _two_way(self) -> BaseMarginClustering:
         return AlternatingMarginClustering() if self.estimator is None else self.estimator
 
@@ -140,10 +143,9 @@ class BisectingMarginClustering(BaseMarginClustering):
             n_iter=len(objectives),
             stop_reason=watch.reason or worst_reason([m.stop_reason_ for m in fitted]),
         )
-        with threadpool_limits(1):
-            n_jobs = effective_n_jobs(self.n_jobs)
-            found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
-            self._publish_labels(model, *found, X, weights, known, n_jobs)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        found = decisions(cluster_scores(self._split_scores(X, n_jobs), model.paths))
+        self._publish_labels(model, *found, X, weights, known, n_jobs)
         self._warn_about_sizes(sample)
         if outer is None:
             watch.close()

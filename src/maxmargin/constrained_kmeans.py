@@ -30,11 +30,11 @@ from sklearn.base import (
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from ._compat import Interval
 from .constraints import PairwiseConstraints
 from .engine.links import Links
+from .engine.threads import one_thread
 from .kernels.pairs import penalised_round
 
 __all__ = ["DCA", "MPCKMeans", "PCKMeans"]
@@ -122,7 +122,7 @@ class PCKMeans(ClusterMixin, BaseEstimator):
                 "fewer clusters."
             )
         random = check_random_state(self.random_state)
-        with threadpool_limits(1):
+        with one_thread():
             runs = [self._run(X, constraints, random) for _ in range(self.n_init)]
         best = min(runs, key=lambda run: run[0])
         self.objective_, self.labels_, self.cluster_centers_, self.metrics_, self.n_iter_ = best
@@ -357,7 +357,7 @@ class DCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=[np.float64, np.float32]).astype(np.float64)
         constraints = _checked_constraints(constraints, len(X))
         self.mean_ = X.mean(axis=0)
-        with threadpool_limits(1):
+        with one_thread():
             self.components_ = self._components(X - self.mean_, constraints)
         self._n_features_out = len(self.components_)
         return self

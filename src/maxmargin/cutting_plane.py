@@ -39,7 +39,7 @@ from numbers import Real
 
 import numpy as np
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.balance import size_floor, warn_short
 from .engine.bundle import GROWTH, NOTHING_FOUND, SAMPLE_BYTES, START_ROWS, Task, search
@@ -53,6 +53,8 @@ from .engine.samples import Sample
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
 ROW_BYTES = 3 + 40 + 3 * 4
+
+ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
 
 
 class CuttingPlaneMarginClustering(BaseMarginClustering):
@@ -72,15 +74,16 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Strength of the regulariser, on features of unit mean square. "auto" is 0.03 for two
-        clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
+        Strength of the regulariser, from 1e-12 to 1e12, on features of unit mean square. "auto" is
+        0.03 for two clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
     balance : float, default=0.5
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. Without
         it the lowest objective often has an empty cluster.
     score_balance : float or None, default=None
         Largest difference between the mean scores of two clusters. On centred features it frees
         intercepts within this range; with ``center=False`` there are none, and it is the paper's
-        constraint (16) to the letter. Where ``balance`` binds, its prices come on top.
+        constraint (16) to the letter, which holds for any model if the columns of X have mean
+        zero. Where ``balance`` binds, its prices come on top.
     center : bool, default=True
         Whether features are centred. Without centring and ``score_balance`` one cluster tends to
         take all rows.
@@ -163,7 +166,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
-        "alpha": [StrOptions({"auto"}), Interval(Real, 1e-12, 1e12, closed="both")],
+        "alpha": [StrOptions({"auto"}), STRENGTH],
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
         "nesting": [StrOptions({"merged", "paper"})],
@@ -256,12 +259,14 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         k, width = self.n_clusters, rows.shape[1]
         if k == 1:
             return Model(np.zeros((1, width)), np.zeros(1), np.eye(1), extras=NOTHING_FOUND)
-        mean = None
-        if self.score_balance is not None and not self.center:
+        mean, bound = None, self.score_balance
+        if bound is not None and not self.center:
             mean = weighted_sum(rows, (sample.weights / sample.weights.sum())[:, None])[0]
+            if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
+                mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
         task = Task(
-            penalty=Ridge(alpha, self.score_balance, mean),
+            penalty=Ridge(alpha, bound, mean),
             floor=size_floor(self.balance, sample.weights.sum(), k, sample.whole),
             nesting=self.nesting,
             anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),

@@ -23,7 +23,7 @@ GRID = 240
 def row_margins(scores: np.ndarray) -> np.ndarray:
     """How far each row is from changing its cluster: half the lead of its best score.
 
-    With two clusters this is the absolute score, and 1 is on the margin.
+    With two clusters whose scores are opposite this is the absolute score, and 1 is on the margin.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     """Draw the rows in their clusters, and what separates them.
 
     Two columns are drawn as they are, on the regions that `predict` gives, with the boundary
-    (solid) and the margins (dashed). With more columns, two clusters are drawn as score against
+    (solid) and the margins (dashed). With more columns, two clusters are drawn as margin against
     first principal component, and more clusters in the plane of the first two components. Rings
     mark the most certain row of each cluster.
 
@@ -97,7 +97,8 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
         _name_axes(ax, x_name, y_name)
     if X.shape[1] != 2 and scores.shape[1] == 2:
         ax.axhline(0, color=INK, lw=1.4, zorder=1)
-        for level in (-1, 1):
+        width = _margin_width(scores)
+        for level in (-width, width):
             ax.axhline(level, color=INK, lw=0.9, ls=(0, (4, 3)), zorder=1)
     _draw_points(ax, points, colours, exemplars)
     return ax
@@ -316,21 +317,32 @@ def _quietly(method: Any, X: Any) -> np.ndarray:
 
 
 def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
-    """Two coordinates for each row: principal components, and the score where it says it all."""
+    """Two coordinates for each row: principal components, and the margin between two clusters."""
     from sklearn.decomposition import PCA
 
-    by_score = scores.shape[1] == 2 or X.shape[1] == 1
-    n_components = 1 if by_score else 2
+    by_margin = scores.shape[1] == 2 or X.shape[1] == 1
+    n_components = 1 if by_margin else 2
     if X.shape[1] == 1:
         main = X.toarray() if sparse.issparse(X) else X
     else:
         main = PCA(n_components, svd_solver="arpack", random_state=0).fit_transform(X)
     x_name = "the column" if X.shape[1] == 1 else "first principal component"
-    if not by_score:
+    if not by_margin:
         return main, x_name, "second principal component"
     if scores.shape[1] == 2:
-        return np.column_stack([main[:, 0], scores[:, 1]]), x_name, "score"
+        # Half the lead, not the score: only there every estimator changes its decision at 0.
+        return np.column_stack([main[:, 0], _lead(scores, 1)]), x_name, "margin of cluster 1"
     return np.column_stack([main[:, 0], row_margins(scores)]), x_name, "margin"
+
+
+def _lead(scores: np.ndarray, cluster: int) -> np.ndarray:
+    """Half the lead of a cluster's score over the best other: 0 where the decision changes."""
+    return 0.5 * (scores[:, cluster] - np.delete(scores, cluster, axis=1).max(axis=1))
+
+
+def _margin_width(scores: np.ndarray) -> float:
+    """Half the lead of a row on the margin: its scores are 1 and 0 (they sum to 1), or 1 and -1."""
+    return 0.5 if np.allclose(scores.sum(axis=1), 1.0, atol=1e-3) else 1.0
 
 
 def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
@@ -345,11 +357,11 @@ def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
     levels = np.arange(n_clusters + 1) - 0.5
     colours = [_colour(j) for j in range(n_clusters)]
     ax.contourf(x, y, winner, levels=levels, colors=colours, alpha=0.13, zorder=0)
+    width = _margin_width(scores)
+    margins = [-width, width] if n_clusters == 2 else [width]
     for j in range(n_clusters if n_clusters > 2 else n_clusters - 1):
-        others = np.delete(scores, j, axis=1).max(axis=1)
-        lead = 0.5 * (scores[:, j] - others).reshape(GRID, GRID)
+        lead = _lead(scores, j).reshape(GRID, GRID)
         _contours(ax, x, y, lead, [0], linewidths=1.4, linestyles="solid")
-        margins = [-1, 1] if n_clusters == 2 else [1]
         _contours(ax, x, y, lead, margins, linewidths=0.9, linestyles="dashed")
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(y[0], y[-1])

@@ -6,11 +6,20 @@ import contextlib
 import difflib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["DataError", "atomic_write", "check_exists", "check_suffix", "check_writable"]
+__all__ = [
+    "DataError",
+    "atomic_write",
+    "atomic_writes",
+    "check_exists",
+    "check_suffix",
+    "check_writable",
+    "resolved",
+]
 
 
 class DataError(ValueError):
@@ -63,18 +72,86 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [p.name for p in pathlib.Path(folder).iterdir()]
     ['a.txt']
     """
-    target = Path(path).resolve()
-    check_writable(path)
-    partial = target.with_name(f".{target.stem}.{uuid.uuid4().hex[:8]}{target.suffix}")
-    try:
+    with atomic_writes([path]) as [partial]:
         yield partial
-        if target.exists():
-            shutil.copymode(target, partial)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, target)
+
+
+@contextlib.contextmanager
+def atomic_writes(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
+    """Write several files, all of them or none: as `atomic_write`, put in place together.
+
+    If one of them cannot be put in place, those that are new are removed again.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Where the files shall stand.
+
+    Yields
+    ------
+    list of Path
+        Where to write them, with the same endings.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.files import atomic_writes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     targets = [pathlib.Path(folder, name) for name in ("a.txt", "b.txt")]
+    ...     with atomic_writes(targets) as (a, b):
+    ...         _ = a.write_text("one"), b.write_text("two")
+    ...     sorted(p.name for p in pathlib.Path(folder).iterdir())
+    ['a.txt', 'b.txt']
+    """
+    for path in paths:
+        check_writable(path)
+    targets = [resolved(path) for path in paths]
+    partials = [_partial(target) for target in targets]
+    placed: list[Path] = []
+    try:
+        yield partials
+        for target, partial in zip(targets, partials):
+            if target.exists():
+                shutil.copymode(target, partial)
+            with open(partial, "rb+") as file:
+                os.fsync(file.fileno())
+        for target, partial in zip(targets, partials):
+            is_new = not target.exists()
+            os.replace(partial, target)
+            if is_new:
+                placed.append(target)
+    except BaseException:
+        for target in placed:
+            target.unlink(missing_ok=True)
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        for partial in partials:
+            partial.unlink(missing_ok=True)
+
+
+def _partial(target: Path) -> Path:
+    # Of fixed length: the longest name that the file system takes must not become too long.
+    return target.with_name(f".maxmargin-{uuid.uuid4().hex[:8]}{target.suffix}")
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path that links lead to; refuse links that lead to themselves.
+
+    Examples
+    --------
+    >>> from maxmargin.files import resolved
+    >>> resolved("a/../b.csv").name
+    'b.csv'
+    """
+    try:
+        found = Path(path).resolve()
+        if os.path.islink(found):  # Python 3.13 and later raise no error
+            raise RuntimeError
+    except RuntimeError as error:
+        raise DataError(
+            f"{path} is a symbolic link that leads to itself", "Name the file itself"
+        ) from error
+    return found
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -88,7 +165,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         ...
     maxmargin.files.DataError: no-folder/labels.csv: there is no folder no-folder. Create it first
     """
-    target = Path(path).resolve()
+    target = resolved(path)
+    for place in (target, _partial(target)):
+        try:
+            place.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:  # the name or the whole path is too long, for example
+            raise DataError(f"{path}: {error.strerror}", "Choose another name") from error
     if not target.parent.is_dir():
         raise DataError(f"{path}: there is no folder {Path(path).parent}", "Create it first")
     if target.exists() and not target.is_file():
@@ -116,7 +200,7 @@ def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
 
 
 def check_exists(path: Path) -> None:
-    """Refuse a path that names no file.
+    """Refuse a path that names no plain file.
 
     Examples
     --------
@@ -127,10 +211,20 @@ def check_exists(path: Path) -> None:
         ...
     maxmargin.files.DataError: no-such-file.csv does not exist. Check the spelling and the folder
     """
-    if not path.exists():
-        raise DataError(f"{path} does not exist", f"Check the spelling and the folder{_near(path)}")
-    if path.is_dir():
+    try:
+        mode = resolved(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DataError(
+            f"{path} does not exist", f"Check the spelling and the folder{_near(path)}"
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"{path}: {error.strerror}", "Check the name and the permissions"
+        ) from error
+    if stat.S_ISDIR(mode):
         raise DataError(f"{path} is a folder", "Name one file in it")
+    if not stat.S_ISREG(mode):  # a pipe, for example: without a writer its reader waits forever
+        raise DataError(f"{path} is not a plain file", "Save what it holds to a file first")
 
 
 def _near(path: Path) -> str:

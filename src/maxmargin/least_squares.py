@@ -54,10 +54,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .engine.axes import principal_axes, whitening_axes
-from .engine.balance import row_losses, size_floor
+from .engine.balance import row_losses, size_floor, warn_short
 from .engine.blocks import RowBlocks
 from .engine.confidence import calibrate
 from .engine.decisions import decisions
@@ -82,7 +82,13 @@ from .engine.labels import (
 )
 from .engine.mixture import MixedMap, mixed_map, mixed_similarity
 from .engine.resampling import SHARE, pair_agreement, part_of, resampled_labels
-from .engine.similarity import Similarity, factor_dtype, make_similarity, similarity_of
+from .engine.similarity import (
+    FLOAT64_ROWS,
+    Similarity,
+    factor_dtype,
+    make_similarity,
+    similarity_of,
+)
 from .engine.spreads import spread_clusters
 
 AUTO_STARTS = 10
@@ -93,6 +99,7 @@ TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
+TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
@@ -122,7 +129,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     ridge : float, default=1.0
-        lambda above, for a kernel with unit mean diagonal. Values near 1 are good for any n.
+        lambda above, from 1e-12 to 1e12, for a kernel with unit mean diagonal. Values near 1 are
+        good for any n.
     n_neighbors : int, default=0
         Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used where there
         are less than three rows for each of them and each cluster.
@@ -221,7 +229,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "size_prior": [Interval(Real, 0, 1, closed="both")],
         "whiten": ["boolean"],
         "spreads": ["boolean"],
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "ridge": [STRENGTH],
         "center": ["boolean"],
         "cluster_sizes": [None, StrOptions({"adaptive"}), "array-like"],
         "n_kicks": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
@@ -382,7 +390,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         )
         first.set_params(random_state=int(rng.integers(2**31 - 1)))
         partial = known if (known >= 0).any() else None
-        first._fit(X, weights, partial)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "balance=")  # sizes count in the second fit
+            first._fit(X, weights, partial)
         self._first_labels = first.labels_
         return whitening_axes(X, first.labels_, weights)
 
@@ -484,7 +494,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         labels = keep_known(labels, problem.known)
         sizes = np.bincount(labels, weights, minlength=k)
         alike = scales.max() < SPREAD_RATIO * scales.min()
-        if alike or sizes.min() < max(problem.floor, 1.0):
+        if alike or sizes.min() < max(problem.floor, problem.unit):
             return found
         if predictive_score(problem, labels) / (k - 1) < fit - SPREAD_LOSS:
             return found
@@ -648,6 +658,16 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
                 stacklevel=2,
             )
 
+    def _publish_labels(self, model, labels, lead, X, weights, known, n_jobs) -> None:
+        super()._publish_labels(model, labels, lead, X, weights, known, n_jobs)
+        if self.cluster_sizes is None:
+            whole = weights is None or bool((weights == np.round(weights)).all())
+            total = float(self.cluster_sizes_.sum())
+            floor = size_floor(self.balance, total, self.n_clusters, whole)
+            missing = floor - float(self.cluster_sizes_.min())
+            if missing > 1e-9 * floor:
+                warn_short(self.balance, missing, floor)
+
     def _publish_apart(self, model, X, weights, known, sample, n_jobs) -> None:
         for name in ("_fitted_scores", "_fitted_rows", "_margins", "_found"):
             self.__dict__.pop(name, None)
@@ -664,7 +684,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
             labels, lead = super()._training_decisions(X, rows, sample, n_jobs)
         else:
             scores = known_scores[place]
-            doubt = place < 0
+            # Weights far above the ridge cost the coefficients the digits that the caches have.
+            exact = len(place) <= FLOAT64_ROWS or sample.weights.max() > TRUSTED * self.ridge
+            doubt = (place < 0) | exact
             if self.n_clusters > 1:
                 doubt |= decisions(scores)[1] < 1e-3
             doubtful = np.flatnonzero(doubt)

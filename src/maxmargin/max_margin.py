@@ -45,6 +45,7 @@ from .engine.blocks import RowBlocks
 from .engine.features import KERNELS
 from .engine.labels import lead_losses
 from .engine.resampling import matched
+from .engine.threads import one_thread
 from .least_squares import DENSE_SHARE, LeastSquaresMarginClustering
 from .pairwise import PairwiseMarginClustering
 
@@ -190,13 +191,14 @@ class MaxMarginClustering(BaseMarginClustering):
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 where unknown. They are kept.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out.
+            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
+            lie between 1e-9 and 1e9.
 
         Returns
         -------
         self : estimator
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels, constraints=constraints)
         return self
@@ -248,7 +250,6 @@ class MaxMarginClustering(BaseMarginClustering):
         model._fit_validated(X, weights, known, among, warm, watch, place)
         self.n_clusters_ = k
         for name in ADOPTED:
-            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
         self.alternatives_ = _alternatives(getattr(model, "_rivals", []), self.labels_, k)

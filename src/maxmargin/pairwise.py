@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model, earlier_fit_kept
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model, earlier_fit_kept
 from ._compat import Interval, StrOptions, with_callbacks
 from .constraints import PairwiseConstraints
 from .engine.balance import size_floor
@@ -58,6 +58,7 @@ from .engine.links import Links
 from .engine.pair_problem import PairProblem, pair_problem
 from .engine.pair_search import DEFAULT_ALPHA, Search, parted
 from .engine.pair_starts import Start, labels_start
+from .engine.threads import one_thread
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
 STORED = 20_000_000  # numbers, 160 MB
@@ -70,10 +71,11 @@ class PairwiseMarginClustering(BaseMarginClustering):
     ----------
     n_clusters : int, default=2
     alpha : float or "cv", default="cv"
-        Strength of the regulariser. "cv" takes the value whose model keeps most links that it was
-        not shown, by three-fold cross-validation over the links (and known classes).
+        Strength of the regulariser, from 1e-12 to 1e12. "cv" takes the value whose model keeps most
+        links that it was not shown, by three-fold cross-validation over the links (and known
+        classes).
     unlabeled_weight : float, default=1.0
-        delta above: weight of the rows about which nothing is known.
+        delta above: weight of the rows about which nothing is known, up to 1e6.
     loss : {"pairwise", "hu"}, default="pairwise"
         Losses of links: those above, or those of Hu et al. (2008), for comparison.
     kernel : str or callable, default="rbf"
@@ -165,8 +167,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
-        "alpha": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
-        "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
+        "alpha": [StrOptions({"cv"}), STRENGTH],
+        "unlabeled_weight": [Interval(Real, 0, 1e6, closed="both")],
         "loss": [StrOptions({"pairwise", "hu"})],
         "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
         "on_conflict": [StrOptions({"raise", "soft"})],
@@ -237,13 +239,14 @@ class PairwiseMarginClustering(BaseMarginClustering):
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 where unknown.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out.
+            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
+            lie between 1e-9 and 1e9.
 
         Returns
         -------
         self : estimator
         """
-        with earlier_fit_kept(self):
+        with earlier_fit_kept(self), one_thread():
             self._validate_params()
             self._fit(X, sample_weight, partial_labels, constraints=constraints)
             none = PairwiseConstraints(len(self.labels_))

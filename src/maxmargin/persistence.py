@@ -1,14 +1,13 @@
 """Save a fitted model and load it again.
 
-A ``.skops`` file holds data only: loading one runs no code from the file, and only types of
-maxmargin and those that skops knows to be safe (numpy, scipy, scikit-learn) are built. A
-``.joblib`` or ``.pkl`` file is a pickle, which can run anything: load only your own.
+A ``.skops`` file holds data only: loading one runs no code from the file, and only the types listed
+in ``TRUSTED`` and those that skops trusts (numpy, scipy, scikit-learn) are built. A ``.joblib`` or
+``.pkl`` file is a pickle, which can run anything: load only your own.
 """
 
 from __future__ import annotations
 
 import copy
-import importlib
 import os
 import pickle
 import warnings
@@ -24,12 +23,33 @@ __all__ = ["load_model", "save_model"]
 
 MODEL_SUFFIXES = (".skops", ".joblib", ".pkl")
 _VERSION = "_maxmargin_version"
-# skops asks about it, yet builds it from the type of an empty array, without running anything.
-_HARMLESS = {
+# The types that saved models consist of. A file chooses the arguments that they are called with and
+# the state they are given: neither may do more than store values. A new estimator, or a class of
+# its fitted attributes, joins this list by name; no type is trusted for the package it is in.
+TRUSTED = (
+    "maxmargin.alternating.AlternatingMarginClustering",
+    "maxmargin.bisecting.BisectingMarginClustering",
+    "maxmargin.constrained_kmeans.DCA",
+    "maxmargin.constrained_kmeans.MPCKMeans",
+    "maxmargin.constrained_kmeans.PCKMeans",
+    "maxmargin.constraints.PairwiseConstraints",
+    "maxmargin.cutting_plane.CuttingPlaneMarginClustering",
+    "maxmargin.engine.confidence.Calibration",
+    "maxmargin.engine.features.FeatureMap",
+    "maxmargin.engine.mixture.MixedMap",
+    "maxmargin.engine.stack.FeatureStack",
+    "maxmargin.engine.stack.Source",
+    "maxmargin.least_squares.LeastSquaresMarginClustering",
+    "maxmargin.max_margin.Alternative",
+    "maxmargin.max_margin.MaxMarginClustering",
+    "maxmargin.multiple_kernel.MultipleKernelMarginClustering",
+    "maxmargin.pairwise.PairwiseMarginClustering",
+    "maxmargin.semidefinite.SemidefiniteMarginClustering",
+    # skops builds the first from the type of an empty array, the others by scipy.sparse.load_npz.
     "numpy.dtype",
     "scipy.sparse._csr.csr_matrix",
     "scipy.sparse._csr.csr_array",
-}
+)
 _NO_SKOPS = 'Install it (pip install "maxmargin[io]"), or use a name that ends in .joblib'
 
 
@@ -141,14 +161,13 @@ def _skops() -> Any:
 def _load_skops(path: Path) -> Any:
     skops = _skops()
     try:
-        types = skops.get_untrusted_types(file=path)
-        foreign = [name for name in types if name not in _HARMLESS and not _is_own_class(name)]
+        foreign = sorted(set(skops.get_untrusted_types(file=path)).difference(TRUSTED))
         if foreign:
             raise DataError(
                 f"{path} holds types that are not trusted: {', '.join(foreign)}",
                 "If you trust where it comes from, load it with skops.io.load",
             )
-        return skops.load(path, trusted=types)
+        return skops.load(path, trusted=list(TRUSTED))
     except DataError:
         raise
     except zipfile.BadZipFile as error:
@@ -160,18 +179,6 @@ def _load_skops(path: Path) -> Any:
             f"{path} cannot be loaded ({type(error).__name__}: {error})",
             "It may come from another version of maxmargin or scikit-learn; fit and save it again",
         ) from error
-
-
-def _is_own_class(name: str) -> bool:
-    """Whether a dotted name is a class that maxmargin itself defines, not one it imported."""
-    module, _, attribute = name.rpartition(".")
-    if module.partition(".")[0] != "maxmargin":
-        return False
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError:
-        return False
-    return isinstance(found, type) and found.__module__ == module
 
 
 def _load_pickle(path: Path) -> Any:

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from ._base import BaseMarginClustering
 from .alternating import AlternatingMarginClustering
 from .bisecting import BisectingMarginClustering
 from .engine.decisions import falling_sizes
+from .engine.threads import one_thread
 
 __all__ = ["FEATURES", "Segmentation", "as_pixels", "kmeans_segments", "segment_image"]
 
@@ -174,7 +174,7 @@ def kmeans_segments(
     """
     pixels, visible = as_pixels(image)
     points = pixel_features(pixels, features)[visible.ravel()]
-    with threadpool_limits(1):
+    with one_thread():
         found = KMeans(n_segments, n_init=10, random_state=random_state).fit(points)
     rank = np.argsort(falling_sizes(found.labels_, None, n_segments))
     return _painted(pixels, visible, rank[found.labels_], n_segments, found)

@@ -7,12 +7,12 @@ from itertools import combinations
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_limits
 
 from .engine.features import median_distance
 from .engine.labels import search_labels
 from .engine.samples import make_sample
 from .engine.similarity import factor_dtype, kernel_matrix, similarity_of
+from .engine.threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
 
 WIDTHS = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0)
@@ -79,7 +79,7 @@ def select_parameters(
     X = model._validated(X, reset=True)
     model._check_counts(X, None)
     rng = model._generator()
-    with threadpool_limits(1):
+    with one_thread():
         sample = make_sample(X, None, None, merge=not model._pairwise)
         chosen = model._subset(sample, rng)
         rows, weights = sample.X[chosen], sample.weights[chosen]

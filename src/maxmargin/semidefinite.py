@@ -54,7 +54,7 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, Model
+from ._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, Model
 from ._compat import Interval, StrOptions
 from .alternating import (
     State,
@@ -125,17 +125,17 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default=None
         Rank of the feature map; None is exact.
     alpha : float, default=0.03
-        Strength of the regulariser; the default was picked with the labels of a dozen small sets in
-        view. Where it is so large that scores of +-1 do not pay, the result
-        is the leading principal component of the kernel.
+        Strength of the regulariser, from 1e-12 to 1e12; the default was picked with the labels of a
+        dozen small sets in view. Where it is so large that scores of +-1 do not pay, the result is
+        the leading principal component of the kernel.
     size_penalty : float, default=10
-        Weight of the squared mean score, ``"generalized"`` only. Up to 1, all rows in one cluster
-        can be the best solution.
+        Weight of the squared mean score, from 1e-12 to 1e12, ``"generalized"`` only. Up to 1, all
+        rows in one cluster can be the best solution.
     ridge : float, default=0.1
         Added to the diagonal of a kernel with unit mean diagonal, ``"generalized"`` only: most
         kernels are singular, and the relaxation needs their inverse. Labels hardly depend on it;
         the smaller it is, the further are labellings from the bound. A ridge below 1e-8 is raised
-        to that, with a warning.
+        to that, with a warning; the largest is 1e12.
     balance : float, default=0.7
         Every cluster keeps at least ``balance * n / n_clusters`` rows. In the full form this is a
         constraint of the relaxation; in the generalized form it only bounds the cut.
@@ -206,9 +206,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
         "relaxation": [StrOptions({"generalized", "full"})],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "size_penalty": [Interval(Real, 0, None, closed="neither")],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "alpha": [STRENGTH],
+        "size_penalty": [STRENGTH],
+        "ridge": [Interval(Real, 0, STRENGTH.right, closed="both")],
         "max_rows": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     }
 
@@ -518,7 +518,10 @@ def labelling_value(A: np.ndarray, signs: np.ndarray, shares: np.ndarray) -> flo
 def leading_scores(M: np.ndarray) -> np.ndarray:
     """Leading eigenvector, its largest entry positive."""
     n = len(M)
-    v = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1][:, 0]
+    vectors = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1]
+    if vectors.shape[1] == 0:  # LAPACK's search for one of nearly equal eigenvalues finds none
+        vectors = linalg.eigh(M)[1]
+    v = vectors[:, -1]
     return v * np.sign(v[np.abs(v).argmax()])
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from . import UsageError
@@ -44,7 +44,7 @@ def _size(text: str) -> int:
 
 def asked_for(args: argparse.Namespace) -> bool:
     """Whether DATA is to be read block by block."""
-    asked = args.memory is not None or args.dask is not None or Path(args.data).is_dir()
+    asked = args.memory is not None or args.dask is not None or os.path.isdir(args.data)
     if not asked:
         return False
     for name in NOT_IN_BLOCKS:

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Inspect a file, and compare what a fit would need with what the machine has."""
+    """Inspect a file, and compare what `fit` without options needs with what the machine has."""
     from maxmargin import _base
     from maxmargin.inspection import inspect_rows
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     about = asdict(found)
     result = {"ok": found.usable, "data": about.pop("source"), **about}
     if found.n_rows and found.n_columns:
-        estimator = build_estimator("alternating", 2, {})
+        estimator = build_estimator("auto", args.n_clusters, {})
         result |= {
             "memory_needed": estimator.estimate_memory(found.n_rows, found.n_columns),
             "memory_available": _base.available_memory(),
@@ -50,7 +50,7 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
             yield f"    what to do: {finding['remedy']}"
     if "memory_needed" in result:
         need, have = (result[key] / 1e6 for key in ("memory_needed", "memory_available"))
-        yield f"  a fit needs about {need:,.1f} MB of memory"
+        yield f"  fit needs about {need:,.1f} MB of memory"
         if need > have:
-            yield f"    but {have:,.1f} MB are free: lower --n-components, or fit fewer rows"
+            yield f"    but {have:,.1f} MB are free: lower --max-exact, or fit fewer rows"
     yield "usable" if result["ok"] else "not usable as it is"

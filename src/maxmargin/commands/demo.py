@@ -81,16 +81,16 @@ def ringnorm(n_rows: int = 500, n_columns: int = 20, seed: int = 0) -> tuple[Any
 def compare(name: str, X: Any, truth: Any) -> dict[str, Any]:
     """Return accuracy and time of k-means and of ours, each on one thread, and our model."""
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
 
     from maxmargin import AlternatingMarginClustering
+    from maxmargin.engine.threads import one_thread
     from maxmargin.metrics import clustering_accuracy
 
     model = AlternatingMarginClustering(2, balance=BALANCE, random_state=0)
     result: dict[str, Any] = {"name": name, "model": model}
     for method, estimator in zip(METHODS, (KMeans(2, n_init=10, random_state=0), model)):
         start = time.perf_counter()
-        with threadpool_limits(1), contextlib.redirect_stdout(sys.stderr):
+        with one_thread(), contextlib.redirect_stdout(sys.stderr):
             labels = estimator.fit(X).labels_
         seconds = time.perf_counter() - start
         result[method] = {"accuracy": clustering_accuracy(truth, labels), "seconds": seconds}

@@ -8,7 +8,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from . import UsageError
@@ -17,11 +16,13 @@ from .data import (
     add_data,
     add_out,
     check_outputs,
-    label_columns,
     named_rows,
     plural,
     reading,
+    standardizer,
     told_files,
+    write_results,
+    writing,
 )
 from .methods import METHODS, OPTIONS, build_estimator, positive
 
@@ -68,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Cluster a file and write what was asked for."""
+    from sklearn.pipeline import make_pipeline
+
     from maxmargin.io import read_rows
 
     check_outputs(args, "out", "model", "plot")
@@ -79,7 +82,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     partial, classes = _known_labels(table, args.partial_labels)
     links = _links(args, table)
     X = named_rows(table)
-    model = _standardized(estimator, X) if args.standardize else estimator
+    model = make_pipeline(standardizer(X), estimator) if args.standardize else estimator
     start = time.perf_counter()
     _fit(model, estimator, X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
@@ -95,7 +98,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "known_labels": {
             name: int(labels[partial == code][0]) for code, name in enumerate(classes)
         },
-        "wrote": _write_results(args, model, table, X, labels),
+        "wrote": write_results(args, model, table, X, labels),
         **({} if args.out else {"labels": labels}),
     }
 
@@ -108,11 +111,11 @@ def _in_blocks(args: argparse.Namespace, estimator: Any) -> dict[str, Any]:
     start = time.perf_counter()
     rows = fit_blocks(args, estimator)
     seconds = time.perf_counter() - start
-    if args.out:
-        write_labels(args.out, estimator.labels_)
-    if args.model:
-        save_model(estimator, args.model)
-    asked = {"labels": args.out, "model": args.model}
+    with writing(args) as (to, wrote):
+        if "out" in to:
+            write_labels(to["out"], estimator.labels_)
+        if "model" in to:
+            save_model(estimator, to["model"])
     return {
         "method": args.method,
         "data": args.data,
@@ -121,7 +124,7 @@ def _in_blocks(args: argparse.Namespace, estimator: Any) -> dict[str, Any]:
         "seconds": seconds,
         **_about_model(estimator, None),
         "known_labels": {},
-        "wrote": {what: path for what, path in asked.items() if path},
+        "wrote": wrote,
         **({} if args.out else {"labels": estimator.labels_}),
     }
 
@@ -148,14 +151,6 @@ def _links(args: argparse.Namespace, table: Any) -> Any:
     if args.method not in ("auto", "pairwise"):
         raise UsageError(f"--links does not apply to --method {args.method}; use pairwise")
     return PairwiseConstraints.load(args.links)
-
-
-def _standardized(estimator: Any, X: Any) -> Any:
-    from scipy import sparse
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), estimator)
 
 
 def _fit(model: Any, estimator: Any, X: Any, **known: Any) -> None:
@@ -214,33 +209,6 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
         told["confidence"] = sums / np.maximum(sizes, 1)
         told["stability"] = estimator.stability_
     return told
-
-
-def _write_results(args: Any, model: Any, table: Any, X: Any, labels: Any) -> dict[str, str]:
-    from maxmargin.io import write_labels
-    from maxmargin.persistence import save_model
-
-    if args.out:
-        write_labels(args.out, labels, **label_columns(args, model, table, X))
-    if args.model:
-        save_model(model, args.model)
-    if args.plot:
-        _write_plot(args.plot, model, X, labels)
-    asked = {"labels": args.out, "model": args.model, "picture": args.plot}
-    return {what: path for what, path in asked.items() if path}
-
-
-def _write_plot(path: str | Path, model: Any, X: Any, labels: Any) -> None:
-    # A figure of its own: no window, no global state.
-    from matplotlib.figure import Figure
-
-    from maxmargin.display import plot_clusters
-    from maxmargin.files import atomic_write
-
-    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
-    plot_clusters(model, X, labels, ax=figure.subplots())
-    with atomic_write(path) as partial:
-        figure.savefig(partial, dpi=150)
 
 
 def tell(result: dict[str, Any]) -> Iterator[str]:

@@ -16,10 +16,12 @@ from .data import (
     add_data,
     add_out,
     check_outputs,
-    label_columns,
+    named_rows,
     plural,
     reading,
+    standardizer,
     told_files,
+    write_results,
 )
 from .methods import OPTIONS, build_estimator, positive
 
@@ -64,28 +66,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Ask until the person has had enough, then fit with all answers."""
+    from sklearn.pipeline import make_pipeline
+
     from maxmargin.answers import AnswerLog
     from maxmargin.io import read_rows
     from maxmargin.queries import PairQueries
 
+    args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     check_outputs(args, "out", "model")
     given = {name: getattr(args, name) for name in TAKEN if getattr(args, name) is not None}
     estimator = build_estimator("pairwise", args.n_clusters, given)
     estimator.set_params(on_conflict="soft")
     table = read_rows(args.data, **reading(args))
-    X = _standardized(table.X) if args.standardize else table.X
-    path = Path(args.answers or Path(args.data).with_suffix(".links.csv"))
-    log = AnswerLog(path, X.shape[0])
-    if log.answers:
-        _say(f"going on from {plural(len(log.answers), 'answer')} in {path}")
-    # The seed moves on with the answers: a resumed session does not repeat its first questions.
-    loop = PairQueries(estimator, X, random_state=args.seed + len(log.answers))
-    for answer in log.answers:
-        loop.tell([answer[:2]], [_code(answer.relation)])
-    session = _Session(loop, log, table, args)
-    session.ask_on()
-    model = loop.fit()
-    return _result(args, session, model, table, X, path)
+    X = named_rows(table)
+    scaler = standardizer(X) if args.standardize else None
+    fitted_on = X if scaler is None else scaler.fit_transform(X)
+    with AnswerLog.open(args.answers, X.shape[0]) as log:
+        if log.answers:
+            _say(f"going on from {plural(len(log.answers), 'answer')} in {args.answers}")
+        # The seed moves on with the answers: a resumed session does not repeat its first questions.
+        loop = PairQueries(estimator, fitted_on, random_state=args.seed + len(log.answers))
+        for answer in log.answers:
+            loop.tell([answer[:2]], [_code(answer.relation)])
+        session = _Session(loop, log, table, args)
+        session.ask_on()
+        estimator = loop.fit()
+        model = estimator if scaler is None else make_pipeline(scaler, estimator)
+        wrote = {"answers": args.answers, **write_results(args, model, table, X, estimator.labels_)}
+    return _result(session, estimator, table) | {"wrote": wrote}
 
 
 def _code(relation: str) -> int:
@@ -216,38 +224,20 @@ def changes(old: Any, new: Any) -> str:
     return f"fitted anew: {plural(moved, 'row')} changed {whose}; sizes {sizes}"
 
 
-def _standardized(X: Any) -> Any:
-    from scipy import sparse
-    from sklearn.preprocessing import StandardScaler
-
-    return StandardScaler(with_mean=not sparse.issparse(X)).fit_transform(X)
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _result(args, session: _Session, model, table, X, path) -> dict[str, Any]:
-    from maxmargin.io import write_labels
-    from maxmargin.persistence import save_model
-
-    wrote = {"answers": str(path)}
-    if args.out:
-        write_labels(args.out, model.labels_, **label_columns(args, model, table, X))
-        wrote["labels"] = args.out
-    if args.model:
-        save_model(model, args.model)
-        wrote["model"] = args.model
+def _result(session: _Session, model, table) -> dict[str, Any]:
     codes = [_code(answer.relation) for answer in session.log.answers]
     counts = {"same": codes.count(1), "different": codes.count(-1), "unknown": codes.count(0)}
     return {
         "data": table.source,
-        "n_rows": X.shape[0],
+        "n_rows": table.X.shape[0],
         "answers": counts,
         "answers_now": session.given,
         "violated": session.loop.constraints.violations(model.labels_).n_links,
         "cluster_sizes": model.cluster_sizes_,
-        "wrote": wrote,
     }
 
 

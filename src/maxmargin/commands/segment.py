@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from . import UsageError
@@ -96,7 +95,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_usage(args: argparse.Namespace) -> None:
-    from maxmargin.files import DataError, check_suffix, check_writable
+    from maxmargin.files import DataError, check_suffix, check_writable, resolved
     from maxmargin.formats.images import IMAGE_SUFFIXES
 
     if args.cut_out is not None and args.side_by_side:
@@ -112,7 +111,7 @@ def _check_usage(args: argparse.Namespace) -> None:
         check_writable(args.out)
     except DataError as error:
         raise UsageError(f"--out {error}") from error
-    if Path(args.out).resolve() == Path(args.photo).resolve():
+    if resolved(args.out) == resolved(args.photo):
         raise UsageError(f"--out {args.out} would overwrite {args.photo}")
 
 

@@ -164,6 +164,8 @@ def balanced_split(
     >>> split.signs
     array([-1, -1,  1,  1], dtype=int8)
     """
+    if not np.isfinite(scores).all():
+        raise ValueError("scores must be finite numbers to be split; raise alpha or rescale X.")
     n = scores.shape[0]
     weights = np.ones(n) if weights is None else weights
     known = np.zeros(n, np.int8) if known is None else known
@@ -248,9 +250,14 @@ def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
         return False
     if sizes.floor == 0:
         return True
-    room = np.floor(sides / sizes.floor)
+    room = _room(sides, sizes.floor, sizes.clusters)
     least = np.array([sizes.below, sizes.above])
     return bool((room >= least).all() and room.sum() >= sizes.clusters)
+
+
+def _room(weight: np.ndarray, floor: float, most: int) -> np.ndarray:
+    """How many clusters of weight ``floor`` there is room for, counted up to ``most``."""
+    return np.floor(np.minimum(weight, most * floor) / floor + 1e-9)
 
 
 def _prefix(values: np.ndarray) -> np.ndarray:
@@ -267,7 +274,7 @@ def _allowed_splits(g, masses, sizes: Sizes) -> tuple[np.ndarray, float]:
     missing = np.maximum(0.0, floor * sizes.below - below)
     missing = np.maximum(missing, floor * sizes.above - above)
     if sizes.clusters > 2 and floor > 0:
-        room = np.floor(below / floor + 1e-9) + np.floor(above / floor + 1e-9)
+        room = _room(below, floor, sizes.clusters) + _room(above, floor, sizes.clusters)
         missing = np.maximum(missing, floor * np.maximum(0.0, sizes.clusters - room))
     # A cut inside a group of tied scores breaks the sign rule.
     missing[1:-1][g[:-1] == g[1:]] = np.inf

@@ -30,6 +30,7 @@ ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
 OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
 SHORT = 1e-6
 PATIENCE = 15
+STALE = 200  # cuts for given labels by which the gap does not shrink
 CCCP_STOP = 0.01
 
 
@@ -258,10 +259,16 @@ class Stage:
                 return state, history, CONVERGED
             if reason is not None:
                 return state, history, reason
+            least, since = state.gap, 0
             while self.change(state, state) > task.tol and reason is None:
                 state = self._improved(state, prices)
                 history.append(state.value)
                 reason = task.watch(state.value) or (MAX_ITER if len(history) >= budget else None)
+                least, since = (state.gap, 0) if state.gap < 0.99 * least else (least, since + 1)
+                if reason is None and since >= STALE:
+                    reason = STALLED  # rounding allows no smaller gap
+            if reason is None and len(history) >= budget:
+                reason = MAX_ITER
             # The labels of the better model come next, also where time is up.
 
     def _improved(self, state: State, prices) -> State:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from .blocks import RowBlocks, SchedulerLost, check_block
 from .rows import Rows, all_equal, blocks_of, part_of_column, tiles_of
+from .threads import one_thread
 
 
 def is_dask(X) -> bool:
@@ -94,15 +94,17 @@ def _read(reader, i: int, dtype):
     return reader(i).astype(dtype, copy=False)
 
 
-def lazily(method: Callable, X, width: int | None = None, dtype=np.int32):
+def lazily(method: Callable, X, width: int | None = None, dtype=None):
     """A method on every chunk of a dask array, when it is asked for.
 
-    It gives a number for each row, of this dtype, or ``width`` float64 numbers.
+    It gives a number for each row (int32 unless dtype says otherwise), or ``width`` (float64).
     """
     if width is None:
-        found = np.empty(0, dtype)
-        return X.map_blocks(_unless_empty, method, found, dtype=dtype, drop_axis=1, meta=found)
-    scores, chunks = np.empty((0, width)), (X.chunks[0], (width,))
+        found = np.empty(0, dtype or np.int32)
+        return X.map_blocks(
+            _unless_empty, method, found, dtype=found.dtype, drop_axis=1, meta=found
+        )
+    scores, chunks = np.empty((0, width), dtype or np.float64), (X.chunks[0], (width,))
     return X.map_blocks(
         _unless_empty, method, scores, dtype=scores.dtype, chunks=chunks, meta=scores
     )
@@ -288,25 +290,18 @@ def _on_chunk(recipe, chunk, places, *parts):
     columns = [np.full(c.count, c.value) if isinstance(c, _Same) else c for c in columns]
     rows = replace(rows, data=chunk.astype(dtype, copy=False), n_jobs=1)
     sums, made = [], []
-    _one_thread()
-    for start, stop in blocks_of(chunk.shape[0]):
-        new, block_sums = kernel(rows.block(start, stop), [c[start:stop] for c in columns], *shared)
-        sums.append(block_sums)
-        made.append(new)
+    with one_thread():
+        for start, stop in blocks_of(chunk.shape[0]):
+            cut = [column[start:stop] for column in columns]
+            new, block_sums = kernel(rows.block(start, stop), cut, *shared)
+            sums.append(block_sums)
+            made.append(new)
     return sums, *(np.concatenate(column) for column in zip(*made))
 
 
-def _one_thread() -> None:
-    """Two BLAS threads give other last digits than one; for good, because tasks overlap."""
-    if not _limited:
-        _limited.append(threadpool_limits(1))
-
-
-_limited: list = []
-
-
 def _map_chunk(chunk, features, dtype):
-    tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
+    with one_thread():
+        tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
     return np.concatenate(tiles)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 CONVERGED, MAX_ITER, STALLED = "converged", "max_iter", "stalled"
 TIME, CALLBACK = "time", "callback"
+ROUNDING = 1e-12  # of the objective: a smaller fall is no progress
 
 
 class Method(Protocol):
@@ -89,8 +90,10 @@ def descend(
             return Outcome(best, best_value, history, n_iter, STALLED)
         history.append(value)
         since_best += 1
+        if best_value - value > ROUNDING * abs(value) or keep_last:
+            since_best = 0
         if value <= best_value or keep_last:
-            best, best_value, since_best = new, value, 0
+            best, best_value = new, value
         reason = watch(value)
         if reason is None and method.change(state, new) <= tol:
             reason = CONVERGED

@@ -83,6 +83,7 @@ def decide_rows(place: OnDevice, columns, coef, levels, paths):
         return (labels, lead), [None]
     weights, known = columns
     if not isinstance(known, np.generic):
+        lead = torch.where((known >= 0) & (known != labels), -lead, lead)
         labels = torch.where(known >= 0, known.to(labels.dtype), labels)
     sizes, first, certain, best = np.zeros(k), np.full(k, n), np.zeros(k, int), np.full(k, -np.inf)
     for cluster in range(k):

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 
 from .blocks import LARGEST, LARGEST32, RowBlocks, available_memory
+from .lapack import eigh
 from .patience import interruptible
 from .rows import (
     Rows,
@@ -185,9 +186,14 @@ def _gaussian(X, Y, gamma) -> np.ndarray:
     """The Gaussian kernel without the checks of a public function: pivoted Cholesky asks for one
     column at a time, and those checks cost ten times the column.
     """
-    K = negative_squares(X, Y)
-    K *= gamma
-    return np.exp(K, out=K)
+    return gaussian_of(negative_squares(X, Y), gamma)
+
+
+def gaussian_of(D: np.ndarray, gamma: float) -> np.ndarray:
+    """``exp(gamma D)`` of minus the squared distances D, which are overwritten."""
+    with np.errstate(over="ignore"):
+        D *= gamma
+        return np.exp(D, out=D)
 
 
 def negative_squares(X, Y) -> np.ndarray:
@@ -448,7 +454,7 @@ def kernel_diagonal(X, kernel, params) -> np.ndarray:
 def kernel_basis(K, kernel, dtype) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
-    lam, U = interruptible(len(K), linalg.eigh, 0.5 * (K + K.T))
+    lam, U = interruptible(len(K), eigh, 0.5 * (K + K.T))
     top = max(lam[-1], 0.0)
     if lam[0] < -1e-6 * max(top, 1e-300):
         message = (
@@ -486,9 +492,9 @@ def check_precomputed(K) -> None:
         return
     try:
         shifted = K + 1e-6 * largest * np.eye(K.shape[0])
-        interruptible(len(K), linalg.cholesky, shifted, lower=True, check_finite=False)
-    except linalg.LinAlgError:
-        lowest = interruptible(len(K), linalg.eigvalsh, K, subset_by_index=[0, 0])[0]
+        interruptible(len(K), np.linalg.cholesky, shifted)
+    except np.linalg.LinAlgError:
+        lowest = interruptible(len(K), np.linalg.eigvalsh, K)[0]
         raise ValueError(
             f"kernel='precomputed' is not positive semi-definite: its smallest eigenvalue is "
             f"{lowest:.3g} (largest below {largest:.3g}). Add {-lowest:.3g} to its diagonal."

@@ -28,6 +28,7 @@ from .descent import CONVERGED, MAX_ITER, STALLED
 LANCZOS_STEPS = 30
 PATIENCE = 5
 SMALLEST_STEP = 1e-8
+ROUNDING = 1e-14  # of the trace: smaller eigenvalues are not known
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,12 @@ def values(A: np.ndarray, prices: np.ndarray, point: Point) -> tuple[float, floa
 def starting_point(A: np.ndarray, prices: np.ndarray) -> Point:
     """Half of the smallest eigenvalue (or of the box) as gamma, and the Z that belongs to it."""
     lowest = float(linalg.eigvalsh(A, subset_by_index=[0, 0])[0])
+    if not lowest > ROUNDING * np.trace(A):
+        raise ValueError(
+            f"The matrix of the relaxation is singular to working precision: its smallest "
+            f"eigenvalue is {lowest:.3g}, its trace {np.trace(A):.3g}. Raise ridge, or choose "
+            "alpha and size_penalty closer to each other."
+        )
     gamma = np.full(len(A), 0.5 * min(lowest, 1.0))
     root, inverse = _factored(A - np.diag(gamma))
     # All products of complementary pairs equal mu, with Z of the size that the prices ask for. The
@@ -202,7 +209,7 @@ def step(A: np.ndarray, prices: np.ndarray, point: Point) -> Point | None:
     ahead += (t + down * dt) @ (room - up * dgamma)
     # The shorter the pure Newton step, the more the next one must stay in the middle.
     power = max(1.0, 3.0 * min(up, down) ** 2)
-    centring = min(1.0, max(ahead / (3 * n * mu), 0.0) ** power) * mu
+    centring = min(1.0, max(ahead / (3 * n * mu), 0.0)) ** power * mu
     keep = 0.9 + 0.09 * min(up, down)
     way = direction(centring, (dZ * dgamma, -ds * dgamma, dt * dgamma))
     up, down = (min(1.0, keep * length) for length in lengths(way))

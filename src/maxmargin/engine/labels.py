@@ -12,13 +12,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..kernels.flips import claim, make_scratch, shake_round, steepest_steps, stochastic_round
+from ..kernels.flips import (
+    claim,
+    least_claim,
+    make_scratch,
+    shake_round,
+    steepest_steps,
+    stochastic_round,
+)
 from .descent import CONVERGED
 from .similarity import Similarity
 
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
 ASCENT_ROUNDS = 100
+STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 
 
@@ -46,6 +54,11 @@ class LabelProblem:
     floor: float
     known: np.ndarray
     size_prior: float = 0.0
+
+    @property
+    def unit(self) -> float:
+        """Least weight that a cluster claims."""
+        return float(least_claim(self.similarity.weights))
 
     def value(self, labels: np.ndarray, caches: np.ndarray) -> float:
         """J_p = sum_h y_h' R y_h / n_h^p."""
@@ -238,7 +251,7 @@ def _resized(problem: LabelProblem, cluster: int, factor: float) -> LabelProblem
     targets = problem.targets.copy()
     targets[cluster] *= factor
     targets *= problem.targets.sum() / targets.sum()
-    return replace(problem, targets=np.maximum(targets, max(problem.floor, 1.0)))
+    return replace(problem, targets=np.maximum(targets, max(problem.floor, problem.unit)))
 
 
 def adapted_sizes(problem, best: Found, settings, rounds=20, clusters=None, factors=FINE) -> Found:
@@ -291,18 +304,27 @@ class _Arrays:
         if search == "stochastic":
             within, power = sums_within(self.caches, self.labels), self.problem.size_prior
             return stochastic_round(*self.shared, np.arange(len(self.labels)), within, power)
-        return steepest_steps(*self.shared, self.scratch, 1e-9, len(self.labels))
+        # A few steps at a time: compiled code does not look for signals.
+        n, done = len(self.labels), 0
+        some = max(1, STEEPEST_WORK // (n * self.problem.k))
+        while done < n:
+            steps = steepest_steps(*self.shared, self.scratch, 1e-9, min(some, n - done))
+            done += steps
+            if steps < some:
+                break
+        return done
 
     def fill_small_clusters(self) -> None:
         """A cluster below the floor (or empty) claims its target again."""
-        least = max(self.problem.floor, 1.0) - 1e-9
+        unit = self.problem.unit
+        least = max(self.problem.floor, unit) - 1e-9 * unit
         for _ in range(self.problem.k):
             small = np.flatnonzero(self.sizes < least)
             if len(small) == 0:
                 return
             for d in small:
                 amount = self.problem.targets[d] - self.sizes[d]
-                claim(*self.shared, d, max(amount, 1.0), self.scratch)
+                claim(*self.shared, d, max(amount, unit), self.scratch)
 
 
 def random_labels(problem: LabelProblem, rng) -> np.ndarray:
@@ -377,10 +399,15 @@ def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     used = np.unique(labels)
     leads = scores - scores[np.arange(len(labels)), labels][:, None]
     prices = np.zeros(scores.shape[1])
+    ordered = [np.sort(leads[labels == a], axis=0) for a in used]
+    last = np.array([len(rows) - 1 for rows in ordered])
+    tried: set[bytes] = set()
     for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
-        needed = np.stack(
-            [np.quantile(leads[labels == a], share, axis=0, method="lower") for a in used]
-        )
+        places = np.floor(share * last).astype(int)
+        if places.tobytes() in tried:
+            continue
+        tried.add(places.tobytes())
+        needed = np.stack([rows[place] for rows, place in zip(ordered, places)])
         among = needed[:, used]
         np.fill_diagonal(among, 0.0)
         longest = _longest_paths(among)

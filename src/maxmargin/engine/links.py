@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+# Weights of rows and of links that are not zero: within this range sums and ratios keep digits.
+LIGHTEST, HEAVIEST = 1e-9, 1e9
+
 
 @dataclass(frozen=True)
 class Links:
@@ -115,11 +118,11 @@ def checked_weights(weights: Any, name: str, pairs: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"{name} must have one entry for each of {len(pairs)} links, got shape {given.shape}."
         )
-    bad = np.flatnonzero(~(np.isfinite(given) & (given > 0)))
+    bad = np.flatnonzero(~((given >= LIGHTEST) & (given <= HEAVIEST)))
     if len(bad):
         raise ValueError(
-            f"{name} must be positive numbers; the link between rows "
-            f"{' and '.join(map(str, pairs[bad[0]].tolist()))} has {given[bad[0]]}."
+            f"{name} must be positive numbers between {LIGHTEST:g} and {HEAVIEST:g}; the link "
+            f"between rows {' and '.join(map(str, pairs[bad[0]].tolist()))} has {given[bad[0]]}."
         )
     return given
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels.neighbors import nearest, neighbour_means
-from .features import FeatureMap, kernel_diagonal, negative_squares
+from .features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
 from .rows import Rows
 from .samples import row_fingerprints
 from .similarity import (
@@ -124,8 +124,7 @@ class MixedMap:
             # Of distances, not of kernel values: far from everything those are all zero.
             D = negative_squares(points, kernel.landmarks.astype(self.dtype, copy=False))
             nearest(D, first, neighbours)
-            D *= kernel.params["gamma"]
-            return np.exp(D, out=D), neighbours
+            return gaussian_of(D, kernel.params["gamma"]), neighbours
         K = kernel.kernel_values(X)
         nearest(2.0 * K - self.diagonal.astype(K.dtype), first, neighbours)
         return K, neighbours

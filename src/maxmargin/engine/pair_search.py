@@ -108,7 +108,9 @@ class Stage:
         The constant part of the objective would hide it, and is left out by ours.
         """
         if self.solver == "subgradient":
-            return abs(old.convex_value - new.convex_value) / old.convex_value
+            if not new.solved:  # nor would the next problems be, each in as many passes
+                return -np.inf
+            return abs(old.convex_value - new.convex_value) / max(old.convex_value, 1e-300)
         return (old.value - new.value) / max(old.value - self.problem.constant, 1e-300)
 
 
@@ -227,6 +229,8 @@ class Search:
         """The alpha whose models keep most held-out links, and the table it was chosen from."""
         if not parted(self.problem):
             return DEFAULT_ALPHA, {}
+        if self.literal:  # the alpha is no part of the paper's algorithm
+            return replace(self, solver="bundle").choose_alpha()
         few, weights = self._first_part(self.problem)
         points = self._points()
         items = len(few.links) + len(few.known)

@@ -54,7 +54,7 @@ def solve_subgradient(
     rng: np.random.Generator,
     *,
     tol: float = 0.01,
-    max_passes: int = 10_000,
+    max_passes: int = 5_000,
 ) -> Solution:
     """Algorithm 2: W <- projection of W - (1 / (alpha r)) subgradient, r = 1, 2, ...
 

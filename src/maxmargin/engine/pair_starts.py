@@ -12,12 +12,11 @@ from itertools import islice
 import numpy as np
 from scipy import linalg
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
 
 from .links import Links
 from .pair_problem import PairProblem
 from .rows import Rows, cluster_means, scores
-from .starts import integer_seed
+from .starts import fitted_kmeans, integer_seed
 
 SHRINKAGE = (0.1, 0.01)  # of the scatter of must-links, in mean eigenvalues
 LITERAL = 1e-8  # the paper's inverse of S_m, as far as it exists
@@ -57,7 +56,8 @@ def eigenvector_axes(Z, links: Links, k: int, shrinkage: float) -> np.ndarray:
     """
     together = link_scatter(Z, links, True)
     apart = link_scatter(Z, links, False)
-    mean = max(np.trace(together) / len(together), 1e-300)
+    # Links between equal rows alone have no scatter to take a share of.
+    mean = max(np.trace(together), 1e-12 * np.trace(apart)) / len(together) or 1.0
     together[np.diag_indices_from(together)] += shrinkage * mean
     r = Z.shape[1]
     axes = linalg.eigh(apart, together, subset_by_index=[max(r - k, 0), r - 1])[1].T[::-1]
@@ -87,7 +87,7 @@ def labels_start(rows: Rows, labels: np.ndarray, weights: np.ndarray, k: int) ->
 def kmeans_start(points: np.ndarray, k: int, rng, axes: np.ndarray | None = None) -> Start:
     """One run of k-means on the points, or on their projections on the axes."""
     projected = points if axes is None else points @ axes.T
-    model = KMeans(k, n_init=1, random_state=integer_seed(rng)).fit(projected)
+    model = fitted_kmeans(projected, k, integer_seed(rng), n_init=1)
     return nearest_centre_start(model.cluster_centers_, axes)
 
 

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-LONG_ROWS = 1000  # below this a factorisation takes a fraction of a second
+LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
 
 
 def interruptible(rows: int, work: Callable, *args, **kwargs) -> Any:
     """``work(*args, **kwargs)``, in a thread of its own where it may take long.
 
     LAPACK does not look for signals. The calling thread waits instead, and leaves at once when it
-    is interrupted; the call then ends on its own and its result is dropped.
+    is interrupted; the call then ends on its own and its result is dropped. The work must not hold
+    the interpreter's lock, as scipy.linalg does; see `maxmargin.engine.lapack`.
 
     Examples
     --------

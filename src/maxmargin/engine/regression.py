@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 from scipy.optimize import brentq
 
 from ..kernels.regression import admm_rule, gap_rule
+from .lapack import eigh
 from .patience import interruptible
 from .rows import Rows, sweep, weighted_gram, weighted_sum
 
@@ -35,13 +35,15 @@ class Factor:
     def ridge(self, right_side: np.ndarray, shrinkage: float) -> np.ndarray:
         """``(Z' diag(share) Z + shrinkage I)^-1 right_side``."""
         V, lam = self.eigenvectors, self.eigenvalues
+        # Eigenvalues are known to this precision: less would blow up their noise.
+        shrinkage = max(shrinkage, float(np.finfo(self.rows.dtype).eps * lam.max(initial=0.0)))
         return V @ ((V.T @ right_side) / (lam + shrinkage))
 
 
 def factorise(rows: Rows, weights: np.ndarray) -> Factor:
     """Spectrum of the weighted covariance of centred rows."""
     shares = weights / weights.sum()
-    lam, V = interruptible(rows.shape[1], linalg.eigh, weighted_gram(rows, shares))
+    lam, V = interruptible(rows.shape[1], eigh, weighted_gram(rows, shares))
     return Factor(rows, shares, np.maximum(lam, 0.0), V)
 
 

@@ -252,7 +252,11 @@ def margin_objective(K: np.ndarray, signs: np.ndarray, shares: np.ndarray, alpha
             break
         target = 0.1 * mean
         system = H + np.diag(low / theta + high / room)
-        change = linalg.solve(system, shares - H @ theta + target / theta - target / room)
+        pull = shares - H @ theta + target / theta - target / room
+        try:
+            change = linalg.cho_solve(linalg.cho_factor(system, check_finite=False), pull)
+        except linalg.LinAlgError:  # rounding allows no more steps; any theta gives a value
+            break
         d_low = (target - low * change) / theta - low
         d_high = (target + high * change) / room - high
         length = min(

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
 
 from .device import DEVICE_KERNELS, DeviceMap, device_work, host
 from .features import FeatureMap
+from .lapack import invert_definite
 from .patience import interruptible
 from .rows import over_blocks
 
@@ -275,15 +275,9 @@ def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
 
 def invert_in_place(A: np.ndarray) -> None:
     """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
-    potrf, potri = lapack.get_lapack_funcs(("potrf", "potri"), (A,))
-    # The transpose is Fortran-ordered, so LAPACK works on A itself.
-    factor, failed = interruptible(len(A), potrf, A.T, lower=1, overwrite_a=1, clean=0)
-    if failed == 0:
-        factor, failed = interruptible(len(A), potri, factor, lower=1, overwrite_c=1)
-    if failed != 0:
+    A = A if A.flags.c_contiguous else A.T  # symmetric, and the same memory
+    if interruptible(len(A), invert_definite, A) != 0:
         raise ValueError(NOT_DEFINITE)
-    if not np.shares_memory(factor, A):
-        A[:] = factor.T
     _mirror_upper(A)
 
 

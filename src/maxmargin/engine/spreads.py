@@ -35,6 +35,8 @@ def spread_clusters(X, labels, weights, k: int) -> tuple[np.ndarray, np.ndarray]
     True
     """
     X = np.asarray(X, np.float64)
+    # To about unit size, by a power of two: no bit changes, and no square overflows.
+    X = np.ldexp(X, -int(np.frexp(np.abs(X).max(initial=1e-300))[1]))
     d = X.shape[1]
     share = weights / weights.sum()
     belongs = (labels[:, None] == np.arange(k)).astype(np.float64)

@@ -143,7 +143,13 @@ def _kernel_params(X, source: Source, rng) -> dict:
     named = given["gamma"], given["degree"], given["coef0"]
     params = kernel_params(X, source.kernel, *named, rng)
     if "gamma" in params:
-        params["gamma"] /= given["width"] ** (1 if source.kernel == "laplacian" else 2)
+        scaled = params["gamma"] / given["width"]
+        params["gamma"] = scaled if source.kernel == "laplacian" else scaled / given["width"]
+        if not 0.0 < params["gamma"] < np.inf:
+            raise ValueError(
+                f"kernel {source.name!r}: width={given['width']:g} is out of range for these rows; "
+                "widths count in median distances, and values near 1 are usual."
+            )
     return params
 
 
@@ -174,6 +180,19 @@ def read_sources(kernels, X, names) -> list[Source]:
             _check_matrix(source.of(X), f"kernels[{number}]", X.shape[0])
         found.append(replace(source, name=name))
     return found
+
+
+def kernel_of(spec: Any) -> Any:
+    """The kernel of an entry of the user's list, without its columns and parameters.
+
+    Examples
+    --------
+    >>> kernel_of((["a", "b"], ("rbf", {"gamma": 1.0})))
+    'rbf'
+    """
+    while isinstance(spec, tuple) and len(spec) == 2:
+        spec = spec[0] if isinstance(spec[1], dict) else spec[1]
+    return spec
 
 
 def _read(spec: Any, where: str, width: int, names) -> Source:

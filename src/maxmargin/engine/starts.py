@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -36,11 +36,15 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    model = KMeans(n_clusters, n_init=n_init, random_state=integer_seed(rng))
+    return fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_
+
+
+def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None) -> KMeans:
+    """k-means without its warning: of few distinct rows, fewer clusters are a start, too."""
     with warnings.catch_warnings():
-        # Few distinct rows in a sample: fewer clusters are a start, too.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, sample_weight=weights).labels_
+        model = KMeans(n_clusters, n_init=n_init, random_state=seed)
+        return model.fit(X, sample_weight=weights)
 
 
 def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.ndarray:
@@ -51,12 +55,17 @@ def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.nda
     """
     X = X if sparse.issparse(X) else X - X.mean(axis=0)
     K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})
+    np.fill_diagonal(K, 1.0)  # whatever rounding and a large gamma have made of it
     root = np.sqrt(weights / (K @ weights))
     K = root[:, None] * K * root[None, :]
     if K.shape[0] < 20:
         vectors = np.linalg.eigh(K)[1][:, -2:]
     else:
-        vectors = eigsh(K, k=2, which="LA", v0=rng.random(K.shape[0]), tol=1e-6)[1]
+        start = rng.random(K.shape[0])
+        try:
+            vectors = eigsh(K, k=2, which="LA", v0=start, tol=1e-6)[1]
+        except ArpackError:  # no convergence, or a start in an invariant subspace
+            vectors = np.linalg.eigh(K)[1][:, -2:]
     vector = vectors[:, 0] * root / weights
     spread = np.sqrt(np.average((vector - vector.mean()) ** 2, weights=weights))
     vector = vector / max(spread, 1e-300)

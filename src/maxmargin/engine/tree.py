@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from .decisions import falling_sizes
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME
 from .samples import Sample
+from .starts import fitted_kmeans
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ def two_groups(means: np.ndarray, seed: int) -> np.ndarray:
     """
     if len(means) == 2:
         return np.array([-1, 1])
-    labels = KMeans(2, n_init=10, random_state=seed).fit(means).labels_
+    labels = fitted_kmeans(means, 2, seed).labels_
+    if (labels == labels[0]).all():  # classes must part, be their means equal or not
+        labels = np.arange(len(means)) > 0
     return np.where(labels == labels[0], -1, 1)
 
 

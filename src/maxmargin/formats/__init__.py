@@ -6,15 +6,11 @@ Each format has a reader ``(path, wish) -> Sheet`` that says what is wrong witho
 
 from __future__ import annotations
 
-import lzma
-import zipfile
-import zlib
 from pathlib import Path
 
-from ..files import DataError
 from .arrays import read_npy, read_npz, read_parquet, read_svmlight
 from .csv_text import read_csv
-from .opening import damaged, format_of
+from .opening import explained, format_of
 from .sheet import Sheet, Wish
 
 _READERS = {
@@ -24,20 +20,10 @@ _READERS = {
     "npz": read_npz,
     "svmlight": read_svmlight,
 }
-_DAMAGED = (EOFError, OSError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 def open_sheet(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet]:
     """Return the format of a file and its content, or say why it cannot be read."""
     format = format_of(path, format)
-    try:
+    with explained(path):
         return format, _READERS[format](path, wish)
-    except DataError as error:
-        raise DataError(f"{path}: {error.what}", error.remedy) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 text (byte {error.object[error.start]:#04x})",
-            'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")',
-        ) from error
-    except _DAMAGED as error:
-        raise damaged(path, error) from error

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..files import DataError
-from .opening import one_line, open_bytes
+from .opening import GET_AGAIN, one_line, open_bytes
 from .sheet import Sheet, TextColumn, Wish, number_columns, refuse_names, some
 
 
@@ -46,12 +46,37 @@ def _text_of(name: str, values: np.ndarray) -> TextColumn:
 def read_npy(path: Path, wish: Wish) -> Sheet:
     """Map a npy file, which may be larger than memory."""
     refuse_names(wish)
-    try:
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise _objects_or(error) from error
-    _check_array(X.dtype, X.shape)
-    return Sheet(X)
+    npy_layout(path)  # refuses what is no rows of numbers
+    return Sheet(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def npy_layout(path: Path) -> tuple[tuple[int, int], bool, np.dtype, int]:
+    """Return shape, whether column by column, type and place of the numbers in a npy file.
+
+    Refuses arrays that are no rows of numbers, and a file shorter than its header says.
+    """
+    with open(path, "rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+                version, np.lib.format.read_array_header_2_0
+            )
+            shape, fortran, dtype = read(file)
+        except ValueError as error:
+            raise _objects_or(error) from error
+        offset = file.tell()
+    if dtype.hasobject:
+        raise _objects_or(ValueError("Object arrays"))
+    _check_array(dtype, shape)
+    n, width = shape
+    needed, found = offset + n * width * dtype.itemsize, path.stat().st_size
+    if min(n, width) < 0 or found < needed:
+        raise DataError(
+            f"its header says {n:,} rows of {width:,} columns, {needed:,} bytes, but it has "
+            f"{found:,}: it is truncated or damaged",
+            GET_AGAIN,
+        )
+    return (n, width), fortran, dtype, offset
 
 
 def _objects_or(error: ValueError) -> ValueError:

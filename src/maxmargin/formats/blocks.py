@@ -6,6 +6,7 @@ and can travel to another process, where it opens the file again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import numpy as np
 
 from ..engine.blocks import RowBlocks
 from ..engine.rows import BLOCK
-from ..files import DataError
-from .arrays import _check_array, _objects_or
-from .opening import damaged, format_of
+from ..files import DataError, resolved
+from .arrays import _check_array, npy_layout
+from .opening import explained, format_of
 from .sheet import Wish, number_columns, refuse_names
 
 NPY_BYTES = 16 * 2**20  # of a block of a npy file, rounded to blocks of the engine
@@ -25,21 +26,19 @@ TRANSPOSED = 4096  # rows of parquet columns that are brought together at a time
 
 def open_blocks(path: Path, wish: Wish, format: str | None = None) -> RowBlocks:
     """Open a file as rows in blocks."""
-    path = path.resolve()  # workers, and this process later, may be in another folder
-    if path.is_dir() and format in (None, "zarr"):
+    path = resolved(path)  # workers, and this process later, may be in another folder
+    if os.path.isdir(path) and format in (None, "zarr"):
         format = "zarr"
     else:
         format = format_of(path, format)
-    if format == "npy":
-        return _open_npy(path, wish)
-    if format == "parquet":
-        return _open_parquet(path, wish)
-    if format == "zarr":
-        return _open_zarr(path, wish)
-    raise DataError(
-        f"{path}: {format} files cannot be read block by block",
-        "Write the rows as parquet, npy or zarr",
-    )
+    openers = {"npy": _open_npy, "parquet": _open_parquet, "zarr": _open_zarr}
+    if format not in openers:
+        raise DataError(
+            f"{path}: {format} files cannot be read block by block",
+            "Write the rows as parquet, npy or zarr",
+        )
+    with explained(path):
+        return openers[format](path, wish)
 
 
 class _Reader:
@@ -93,20 +92,10 @@ class NpyReader(_Reader):
 
 def _open_npy(path: Path, wish: Wish) -> RowBlocks:
     refuse_names(wish)
-    with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-            version, np.lib.format.read_array_header_2_0
-        )
-        try:
-            shape, fortran, dtype = read(file)
-        except ValueError as error:
-            raise _objects_or(error) from error
-        offset = file.tell()
-    _check_array(dtype, shape)
+    shape, fortran, dtype, offset = npy_layout(path)
     if fortran and shape[1] > 1:
         raise DataError(
-            f"{path} is stored column by column", "Store it again: np.save(path, X.copy('C'))"
+            "it is stored column by column", "Store it again: np.save(path, X.copy('C'))"
         )
     n, width = shape
     rows = max(1, NPY_BYTES // max(BLOCK * width * dtype.itemsize, 1)) * BLOCK
@@ -129,7 +118,7 @@ class ParquetReader(_Reader):
         """Rows of row group ``i``."""
         self.check()
         # A reader of its own for every call: threads read different row groups at a time.
-        with _parquet_file(self.path) as file:
+        with explained(self.path), _parquet_file(self.path) as file:
             group = self.groups[i]
             table = file.read_row_group(group, columns=self.columns, use_threads=False)
         columns = [table.column(name).to_numpy() for name in self.columns]
@@ -147,10 +136,7 @@ def _parquet_file(path: Path):
         raise DataError(
             "reading parquet needs pyarrow", 'Install it: pip install "maxmargin[io]"'
         ) from error
-    try:
-        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise damaged(path, error) from error
+    return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
 
 
 def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
@@ -164,12 +150,11 @@ def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
     if text:
         more = f" and {len(text) - 1} more" if len(text) > 1 else ""
         raise DataError(
-            f"{path}: column {text[0]!r}{more} holds {schema.field(text[0]).type} values, not "
-            "numbers",
+            f"column {text[0]!r}{more} holds {schema.field(text[0]).type} values, not numbers",
             f"Leave it out (--drop {text[0]}) or turn it into numbers",
         )
     if not columns:
-        raise DataError(f"{path} has no columns of numbers", "Name the right file")
+        raise DataError("it has no columns of numbers", "Name the right file")
     dtype = _float_for([np.dtype(kinds[name]) for name in columns])
     groups = [i for i, size in enumerate(sizes) if size]
     return RowBlocks(
@@ -210,7 +195,8 @@ class ZarrReader:
                 f"{self.path} changed while it was being read",
                 "Start again when nothing writes to it any more",
             )
-        return np.asarray(_zarr_array(self.path)[i * self.step : (i + 1) * self.step])
+        with explained(self.path):
+            return np.asarray(_zarr_array(self.path)[i * self.step : (i + 1) * self.step])
 
 
 def _zarr_array(path: Path):
@@ -223,9 +209,9 @@ def _zarr_array(path: Path):
     try:
         found = zarr.open(path, mode="r")
     except Exception as error:
-        raise DataError(f"{path} is a folder, but no zarr array", "Name the right file") from error
+        raise DataError("it is a folder, but no zarr array", "Name the right file") from error
     if not hasattr(found, "chunks"):
-        raise DataError(f"{path} is a zarr group", "Name the array in it: path/of/group/array")
+        raise DataError("it is a zarr group", "Name the array in it: path/of/group/array")
     return found
 
 

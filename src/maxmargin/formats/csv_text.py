@@ -44,7 +44,9 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
             file.seek(0)
             return _sheet_of(_records(file, delimiter), layout)
     except csv.Error as error:
-        raise DataError(f"it is not readable as csv ({error})", "Look at the quotes") from error
+        raise DataError(
+            f"it is not readable as csv ({error})", "Look for a quote that is not closed"
+        ) from error
 
 
 def _sniff_delimiter(sample: list[str]) -> str:
@@ -53,7 +55,10 @@ def _sniff_delimiter(sample: list[str]) -> str:
     The comma comes after the semicolon, because files with semicolons often have decimal commas.
     """
     for delimiter in "\t;|, ":
-        widths = Counter(len(fields) for _, fields in _records(sample, delimiter))
+        try:
+            widths = Counter(len(fields) for _, fields in _records(sample, delimiter))
+        except csv.Error:  # a long line that this one does not cut is longer than a field may be
+            continue
         width, count = widths.most_common(1)[0] if widths else (1, 0)
         if width > 1 and 2 * count >= widths.total():
             return delimiter

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import lzma
 import re
+import tokenize
+import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +19,20 @@ from ..files import DataError, check_exists
 FORMATS = ("csv", "parquet", "npy", "npz", "svmlight")
 GET_AGAIN = "Get or write the file again"
 
+# What readers raise on bytes that no writer wrote; numpy parses headers as Python text.
+_DAMAGED = (
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
 _FORMAT_OF_SUFFIX = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".dat"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -102,8 +120,23 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def damaged(path: Path, error: BaseException) -> DataError:
-    """Say that a file broke off, with what its reader saw of it."""
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Add the file's name to what its reader says, and say so if the file is damaged."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error.what}", error.remedy) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 text (byte {error.object[error.start]:#04x})",
+            'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")',
+        ) from error
+    except _DAMAGED as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: BaseException) -> DataError:
     return DataError(f"{path} is truncated or damaged ({one_line(error)})", GET_AGAIN)
 
 
@@ -113,8 +146,8 @@ def _head(path: Path, size: int = 4096) -> bytes:
             return file.read(size)
     except PermissionError as error:
         raise DataError(f"{path} may not be read", "Ask its owner for permission") from error
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise damaged(path, error) from error
+    except _DAMAGED as error:
+        raise _damaged(path, error) from error
 
 
 def _content_of(head: bytes) -> str:

@@ -101,6 +101,12 @@ def _set_barrier(similarity, caches, labels, sizes, fixed, floor, target, barrie
 
 
 @njit(cache=True, nogil=True)
+def least_claim(weights):
+    """Weight below which nothing is claimed: one row, or the mean weight if that is less."""
+    return min(1.0, weights.sum() / len(weights))
+
+
+@njit(cache=True, nogil=True)
 def claim(similarity, caches, labels, sizes, weights, fixed, floor, target, amount, scratch):
     """Cluster ``target`` claims rows of weight ``amount``, best gain first, whatever it costs.
 
@@ -108,8 +114,8 @@ def claim(similarity, caches, labels, sizes, weights, fixed, floor, target, amou
     """
     barrier, kind = scratch
     _set_barrier(similarity, caches, labels, sizes, fixed, floor, target, barrier)
-    claimed = 0
-    while amount >= 1.0:
+    claimed, unit = 0, least_claim(weights)
+    while amount >= unit and claimed < len(labels):
         j = _best_claim(caches[target], barrier, kind)
         if barrier[j] >= 0.5 * NEVER:
             break

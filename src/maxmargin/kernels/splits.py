@@ -98,7 +98,10 @@ def best_piecewise_split(
             _pass_kink(g, kinks, at, b)
         slope = _slope(m, at, free, negative, positive)
         while slope > 0.0 and not given:
-            b = _next_kink(g, kinks, at)
+            ahead = _next_kink(g, kinks, at)
+            if ahead == -np.inf:  # all kinks are passed: rounding alone keeps the slope positive
+                break
+            b = ahead
             _pass_kink(g, kinks, at, b)
             slope = _slope(m, at, free, negative, positive)
         if not allowed[m]:

@@ -7,9 +7,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..constraints import PairwiseConstraints
+from ..engine.threads import one_thread
 from ..metrics import (
     adjusted_rand_score,
     balanced_clustering_error,
@@ -60,7 +60,7 @@ def measure(unit: Unit, data: DataSet) -> dict[str, Any]:
     [[0.73, 0.73]]
     """
     count = len(data.parts) if unit.tasks is None else min(unit.tasks, len(data.parts))
-    with warnings.catch_warnings(), threadpool_limits(1):
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")  # a fit at the edge of a grid need not converge
         tasks = [
             [_once(unit, *data.task(i), seed) for seed in range(unit.seeds)] for i in range(count)

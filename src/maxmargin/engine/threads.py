@@ -1,0 +1,110 @@
+"""One BLAS and OpenMP thread during fits, however many fits overlap in the process."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from threading import Lock, Thread, local
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+_lock = Lock()
+_inside = 0  # threads that are inside one_thread
+_outer: list[tuple[Any, int]] = []  # process-wide libraries, with their counts before the limit
+_own = local()  # .inside: whether this thread is one of them
+_process_wide: dict[str, bool] = {}  # by path of the library
+
+
+@contextmanager
+def one_thread():
+    """Limit BLAS and OpenMP to one thread: two threads give other last digits than one.
+
+    Some libraries have one thread count for the whole process (OpenBLAS), others one for every
+    thread (OpenMP). The last of several overlapping uses restores the former, whatever order they
+    end in; every use restores the latter. ``threadpool_limits`` would restore what it found at its
+    start, which may be the limit of another use, and end the limit for those that go on.
+
+    Examples
+    --------
+    >>> from threadpoolctl import threadpool_info
+    >>> with one_thread():
+    ...     {library["num_threads"] for library in threadpool_info()}
+    {1}
+    """
+    if getattr(_own, "inside", False):
+        yield
+        return
+    counts = _enter()
+    try:
+        yield
+    finally:
+        _leave(counts)
+
+
+def _enter() -> list[tuple[Any, int]]:
+    """Set the limit; return the libraries to restore at the end of this use."""
+    global _inside
+    libraries = ThreadpoolController().lib_controllers
+    own: list[tuple[Any, int]] = []
+    with _lock:
+        for library in libraries:
+            count = library.num_threads
+            if count is None or count <= 1:
+                continue
+            _set_count(library, 1)
+            (_outer if _is_process_wide(library) else own).append((library, count))
+        _inside += 1
+        _own.inside = True
+    return own
+
+
+def _leave(own: list[tuple[Any, int]]) -> None:
+    global _inside
+    with _lock:
+        _own.inside = False
+        _inside -= 1
+        _restore(own)
+        if _inside == 0:
+            _restore(_outer)
+
+
+def _restore(counts: list[tuple[Any, int]]) -> None:
+    while counts:
+        _set_count(*counts.pop())
+
+
+def _set_count(library, count: int) -> None:
+    # From 3.7 on, threadpoolctl ignores calls while another thread is in charge of OpenBLAS.
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(count)
+    if release is not None:
+        release(force=True)
+
+
+def _is_process_wide(library) -> bool:
+    """Whether another thread sees the limit that this one has set."""
+    if library.filepath not in _process_wide:
+        seen: list[int] = []
+        other = Thread(target=lambda: seen.append(library.num_threads))
+        other.start()
+        other.join()
+        _process_wide[library.filepath] = seen == [1]
+    return _process_wide[library.filepath]
+
+
+def _after_fork() -> None:
+    """Only the thread that forked goes on in the child: the uses by all others have ended."""
+    global _inside
+    _inside = int(getattr(_own, "inside", False))
+    _lock.release()
+    if _inside == 0:
+        _restore(_outer)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork
+    )

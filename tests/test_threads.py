@@ -1,0 +1,165 @@
+"""Fits that overlap in threads: BLAS has one thread count for the whole process."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from threading import Event
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from maxmargin import (
+    AlternatingMarginClustering,
+    BisectingMarginClustering,
+    CuttingPlaneMarginClustering,
+    LeastSquaresMarginClustering,
+    MaxMarginClustering,
+    MultipleKernelMarginClustering,
+)
+from maxmargin.engine.threads import one_thread
+
+DIGITS = load_digits().data
+
+
+def counts(api="blas"):
+    """Thread counts of the libraries, as the calling thread sees them."""
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == api]
+
+
+@pytest.fixture
+def two():
+    """More than one BLAS thread, on any machine."""
+    with threadpool_limits(2):
+        outer = counts()
+        assert min(outer) == 2
+        yield outer
+
+
+class Held(CuttingPlaneMarginClustering):
+    """A fit that goes on when it is told to, and tells the thread counts that it works with."""
+
+    def hold(self):
+        self.entered, self.go, self.seen = Event(), Event(), []
+        return self
+
+    def _fit_rows(self, *args):
+        self.entered.set()
+        assert self.go.wait(60)
+        self.seen.extend([*counts("blas"), *counts("openmp")])
+        if self.max_iter == 1:
+            raise RuntimeError("stopped")
+        return super()._fit_rows(*args)
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))], ids=str)
+@pytest.mark.parametrize("fails", [False, True])
+def test_overlapping_fits_restore_the_thread_count_in_any_order(two, order, fails):
+    X = DIGITS[:60]
+    models = [Held(max_iter=1 if fails and i == order[0] else 200).hold() for i in range(3)]
+    between = []
+    with ThreadPoolExecutor(3) as pool:
+        fits = []
+        for model in models:
+            fits.append(pool.submit(model.fit, X))
+            assert model.entered.wait(60)
+        for i in order:
+            between.append(set(counts()))
+            models[i].go.set()
+            error = fits[i].exception()
+            assert (error is not None) == (fails and i == order[0])
+    assert between == [{1}] * 3
+    assert [set(model.seen) for model in models] == [{1}] * 3
+    assert counts() == two
+
+
+MODELS = [
+    AlternatingMarginClustering(2, n_init=2),
+    LeastSquaresMarginClustering(3, n_init=2),
+    CuttingPlaneMarginClustering(3, n_init=2),
+    BisectingMarginClustering(AlternatingMarginClustering(n_init=1), 3),
+    MaxMarginClustering(3, n_init=2, n_resamples=0),
+    MultipleKernelMarginClustering(2, n_components=10, n_init=2),
+]
+
+
+def fitted(job):
+    number, seed = job
+    X = DIGITS[: 300 + 100 * seed]
+    model = type(MODELS[number])(**MODELS[number].get_params(deep=False))
+    return model.set_params(random_state=seed).fit(X).decision_function(X)
+
+
+def test_overlapping_fits_have_the_bits_of_serial_ones(two):
+    jobs = [(number, seed) for seed in range(2) for number in range(len(MODELS))]
+    serial = [fitted(job) for job in jobs]
+    with ThreadPoolExecutor(4) as pool:
+        overlapping = list(pool.map(fitted, jobs))
+    assert [np.array_equal(a, b) for a, b in zip(serial, overlapping)] == [True] * len(jobs)
+    assert counts() == two
+
+
+def test_uses_within_a_use_and_errors(two):
+    with pytest.raises(ZeroDivisionError), one_thread():
+        with one_thread():
+            pass
+        assert set(counts()) == {1}
+        1 / 0  # noqa: B018
+    assert counts() == two
+
+
+FORKED = """
+    import os, threading
+    from threadpoolctl import threadpool_info, threadpool_limits
+    import numpy as np
+    from maxmargin.engine.threads import one_thread
+
+    def counts():
+        return {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}
+
+    def in_child():
+        child = os.fork()
+        if child == 0:
+            before = counts()
+            with one_thread():
+                inside = counts()
+            print(before, inside, counts(), np.ones((300, 300)).dot(np.ones((300, 300)))[0, 0])
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    def hold():
+        with one_thread():
+            entered.set()
+            leave.wait()
+
+    threadpool_limits(2)
+    entered, leave = threading.Event(), threading.Event()
+    other = threading.Thread(target=hold)
+    other.start()
+    entered.wait()
+    print(counts(), flush=True)
+    in_child()
+    leave.set()
+    other.join()
+    with one_thread():
+        in_child()
+    print(counts())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_counts_its_own_uses_only():
+    done = subprocess.run(
+        [sys.executable, "-u", "-W", "ignore", "-c", textwrap.dedent(FORKED)],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "{1}",
+        "{2} {1} {2} 300.0",  # the use that was going on belongs to a thread of the parent
+        "{1} {1} {1} 300.0",  # here to the thread that forked
+        "{2}",
+    ]
