@@ -71,6 +71,7 @@ def name(estimator):
     return f"{type(estimator).__name__}-{kernel}-{loss}"
 
 
+invariance = pytest.mark.invariance
 every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 some = pytest.mark.parametrize("estimator", SHORT, ids=name)
 
@@ -104,6 +105,7 @@ def matched_numbers(labels, other):
     return numbers
 
 
+@invariance
 @every
 @pytest.mark.parametrize("k", [2, 3])
 def test_equal_sizes_are_numbered_by_their_first_row(estimator, k):
@@ -151,7 +153,7 @@ def test_threads_change_no_bit(estimator, k):
 
 
 @every
-@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("k", [pytest.param(2, marks=invariance), 4])
 def test_dense_csr_and_memmap_agree(estimator, k, digits_pair, tmp_path):
     X = digits_pair[0]
     np.save(tmp_path / "X.npy", X)
@@ -182,6 +184,7 @@ def test_untidy_csr_is_tidied(estimator):
     assert (untidy.data == before).all(), "the user's matrix was changed"
 
 
+@invariance
 @every
 def test_row_order_does_not_matter(estimator, digits_pair):
     X = digits_pair[0]
@@ -205,6 +208,7 @@ def test_unit_and_origin_do_not_matter(estimator, digits_pair):
     assert plain.objective_ == pytest.approx(moved.objective_, rel=1e-3)
 
 
+@invariance
 @every
 def test_rotation_does_not_matter(estimator, blobs):
     X = blobs[0]
@@ -220,6 +224,7 @@ def test_float32_finds_the_same_clusters(estimator, digits_pair):
     assert np.mean(a.labels_ == b.labels_) > 0.98
 
 
+@invariance
 @every
 def test_weight_two_equals_row_twice(estimator, digits_pair):
     X = digits_pair[0][:150]

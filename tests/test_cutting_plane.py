@@ -386,6 +386,7 @@ def test_init_with_too_many_labels_is_refused():
         CuttingPlaneMarginClustering(3, init=np.full(60, np.nan)).fit(X)
 
 
+@pytest.mark.invariance
 def test_weights_count_like_copies():
     X = clouds(60, 3, 2)
     weights = np.arange(60) % 3 + 1

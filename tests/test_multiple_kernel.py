@@ -241,6 +241,7 @@ def test_score_balance_frees_intercepts():
     assert free.objective_ < plain.objective_
 
 
+@pytest.mark.invariance
 def test_sparse_rows_fit_like_dense_ones():
     X = load_digits(return_X_y=True)[0][:150]
     dense = MultipleKernelMarginClustering(3, random_state=0).fit(X)

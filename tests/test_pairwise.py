@@ -457,6 +457,7 @@ def test_threads_change_no_bit_with_links(jobs):
     assert (a.coef_ == b.coef_).all() and (a.labels_ == b.labels_).all()
 
 
+@pytest.mark.invariance
 def test_sparse_rows_give_the_same(odd_even):
     X, y = odd_even
     links = PairwiseConstraints.from_labels(y, n_pairs=100, random_state=0)

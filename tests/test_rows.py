@@ -7,6 +7,7 @@ from scipy import sparse
 from maxmargin.engine.rows import Rows, scores, sweep, weighted_gram, weighted_sum
 
 N, D = 40_000, 7
+pytestmark = pytest.mark.invariance
 
 
 @pytest.fixture(scope="module")
