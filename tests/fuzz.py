@@ -310,10 +310,10 @@ def hostile_weights(rng, n: int):
     weights = rng.random(n) if rng.random() < 0.5 else np.ones(n)
     kinds = (
         lambda w: np.where(rng.random(n) < 0.4, 0.0, w),
-        lambda w: np.clip(w * pick(rng, (1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e9)), 1e-9, 1e9),
-        lambda w: np.where(np.arange(n) == rng.integers(n), pick(rng, (1e3, 1e6, 1e9)), w),
-        lambda w: np.where(np.arange(n) == rng.integers(n), w, 1e-9),
-        lambda w: 10.0 ** rng.uniform(-9, 9, n),
+        lambda w: np.clip(w * pick(rng, (1e-12, 1e-6, 1e-3, 1e3, 1e6, 1e12)), 1e-12, 1e12),
+        lambda w: np.where(np.arange(n) == rng.integers(n), pick(rng, (1e3, 1e6, 1e12)), w),
+        lambda w: np.where(np.arange(n) == rng.integers(n), w, 1e-12),
+        lambda w: 10.0 ** rng.uniform(-12, 12, n),
         lambda w: 10.0 ** rng.uniform(-3, 3, n),
         lambda w: rng.integers(0, 4, n),
     )
@@ -366,7 +366,7 @@ def hostile_links(rng, n: int, k: int) -> dict:
 
 def link_weights(rng, count: int):
     refused = rng.random() < 0.1
-    scales = (-1.0, 0.0, 1e-300, 1e200, 1e307) if refused else (2e-9, 1e-8, 1e-3, 1.0, 1e3, 5e8)
+    scales = (-1.0, 0.0, 1e-300, 1e200, 1e307) if refused else (2e-12, 1e-8, 1e-3, 1.0, 1e3, 5e11)
     return pick(rng, scales) * (0.5 + rng.random(count))
 
 

@@ -391,8 +391,8 @@ def test_tiny_weights_keep_the_floor(digits_pair):
     X = digits_pair[0][:60]
     plain = AlternatingMarginClustering(balance=0.9, random_state=0).fit(X)
     tiny = AlternatingMarginClustering(balance=0.9, random_state=0)
-    tiny.fit(X, sample_weight=np.full(60, 1e-8))
-    assert (tiny.cluster_sizes_ > 0.45 * 60e-8).all()
+    tiny.fit(X, sample_weight=np.full(60, 1e-12))
+    assert (tiny.cluster_sizes_ > 0.45 * 60e-12).all()
     assert np.mean(plain.labels_ == tiny.labels_) > 0.95
 
 
@@ -512,5 +512,11 @@ def test_a_vanishing_regulariser_is_refused():
 def test_known_classes_with_equal_means_are_parted():
     X = np.array([[-1.0], [1.0], [-2.0], [2.0], [-3.0], [3.0]])
     known = np.array([0, 0, 1, 1, 2, 2])
-    model = AlternatingMarginClustering(3, balance=0.0, random_state=0)
+    model = AlternatingMarginClustering(3, kernel="linear", balance=0.0, random_state=0)
     assert model.fit(X, partial_labels=known).labels_.tolist() == known.tolist()
+
+
+def test_parameters_of_the_splitting_estimator_are_validated_first():
+    model = BisectingMarginClustering(LeastSquaresMarginClustering(ridge=None), 2)
+    with pytest.raises(ValueError, match="'ridge' parameter of LeastSquaresMarginClustering"):
+        model.fit(np.eye(5))

@@ -67,6 +67,7 @@ def written(X, folder, kind):
 # -- one machine -------------------------------------------------------------------------
 
 
+@pytest.mark.invariance
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("kind", ["npy", "parquet", "zarr"])
 def test_a_file_gives_the_result_of_memory(name, kind, rows, fitted, tmp_path):
@@ -76,6 +77,7 @@ def test_a_file_gives_the_result_of_memory(name, kind, rows, fitted, tmp_path):
     np.testing.assert_array_equal(found.predict(X), fitted(name).predict(rows))
 
 
+@pytest.mark.invariance
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_dask_without_a_cluster_gives_the_result_of_memory(name, rows, fitted):
     X = da.from_array(rows, chunks=(11_000, 6))
@@ -89,12 +91,14 @@ def test_dask_without_a_cluster_gives_the_result_of_memory(name, rows, fitted):
     np.testing.assert_allclose(decision.compute(), found.decision_function(rows), atol=1e-12)
 
 
+@pytest.mark.invariance
 def test_mapped_rows_too_many_for_memory_are_mapped_in_every_pass(rows, fitted, monkeypatch):
     monkeypatch.setattr("maxmargin._data.blocks.available_memory", lambda: 1e6)
     found = fit(ESTIMATORS["cutting-plane-rbf"], blocks_of(rows, 9000))
     assert_same(fitted("cutting-plane-rbf"), found)
 
 
+@pytest.mark.invariance
 def test_sparse_blocks(rows):
     X = sparse.csr_matrix(np.maximum(rows, 0.0))
     estimator = CuttingPlaneMarginClustering(4, random_state=0)
@@ -104,12 +108,14 @@ def test_sparse_blocks(rows):
     assert_same(expected, fit(estimator, chunked))
 
 
+@pytest.mark.invariance
 def test_two_threads_give_the_bits_of_one(rows):
     one = fit(CuttingPlaneMarginClustering(4, random_state=0), blocks_of(rows, 5000))
     two = fit(CuttingPlaneMarginClustering(4, random_state=0, n_jobs=2), blocks_of(rows, 5000))
     assert_same(one, two, exact=True)
 
 
+@pytest.mark.invariance
 def test_passes_over_blocks_equal_plain_products(rows):
     Z = Rows(blocks_of(rows, 7000), offset=rows.mean(axis=0), scale=0.5)
     plain = (rows - rows.mean(axis=0)) * 0.5
@@ -125,6 +131,7 @@ def test_passes_over_blocks_equal_plain_products(rows):
     np.testing.assert_array_equal(part.source[:], rows[rising])
 
 
+@pytest.mark.invariance
 def test_weights_and_known_labels_travel_with_the_blocks(rows):
     weights = np.random.default_rng(0).integers(0, 3, len(rows)).astype(float)
     known = np.full(len(rows), -1)
@@ -425,6 +432,7 @@ def test_columns_in_another_order_are_noticed(rows, tmp_path):
         model.predict(open_rows(reordered(rows, tmp_path)))
 
 
+@pytest.mark.invariance
 def test_weights_that_leave_few_rows(rows):
     weights = np.zeros(len(rows))
     weights[:5000] = 1.0
@@ -434,6 +442,7 @@ def test_weights_that_leave_few_rows(rows):
         assert_same(expected, clone(estimator).fit(X, sample_weight=weights))
 
 
+@pytest.mark.invariance
 def test_empty_chunks(rows, fitted):
     X = da.concatenate([da.from_array(rows[:9000]), da.zeros((0, 6)), da.from_array(rows[9000:])])
     found = fit(ESTIMATORS["cutting-plane"], X)
@@ -526,6 +535,7 @@ def test_a_folder_changed_in_between(rows, tmp_path, monkeypatch):
     np.testing.assert_array_equal(X[:5], rows[:5])
 
 
+@pytest.mark.invariance
 def test_kernel_features_keep_to_the_memory_limit(rows, fitted, tmp_path):
     X = open_rows(written(rows, tmp_path, "npy"))
     X.room = 0

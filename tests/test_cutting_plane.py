@@ -386,6 +386,7 @@ def test_init_with_too_many_labels_is_refused():
         CuttingPlaneMarginClustering(3, init=np.full(60, np.nan)).fit(X)
 
 
+@pytest.mark.invariance
 def test_weights_count_like_copies():
     X = clouds(60, 3, 2)
     weights = np.arange(60) % 3 + 1
@@ -428,3 +429,13 @@ def test_kernels_part_rings():
 def test_wrong_parameters_are_named(params):
     with pytest.raises(ValueError, match=next(iter(params))):
         CuttingPlaneMarginClustering(**params).fit(clouds())
+
+
+@pytest.mark.filterwarnings("ignore:balance=")
+@pytest.mark.filterwarnings("ignore:.*clusters have no rows")
+def test_max_iter_is_no_promise_to_go_on_without_progress():
+    """The gap asked for is below what rounding allows."""
+    X = np.random.default_rng(0).normal(size=(50, 6)) * np.geomspace(1, 1e4, 50)[:, None]
+    model = CuttingPlaneMarginClustering(5, alpha=1e-8, tol=0.0, n_init=1, max_iter=10**6)
+    model.set_params(random_state=0).fit(X, partial_labels=np.zeros(50, int))
+    assert model.n_iter_ < 20_000

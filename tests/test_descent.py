@@ -41,6 +41,13 @@ def test_patience_ends_a_wandering_descent_with_its_best_state():
     assert (out.state, out.stop_reason, out.n_iter) == (1, "stalled", 5)
 
 
+def test_patience_ends_a_descent_that_stands_still():
+    out = descend(
+        Script([5.0, 1.0] + [1.0] * 20), 0, max_iter=20, tol=0.0, monotone=False, patience=4
+    )
+    assert (out.stop_reason, out.n_iter) == ("stalled", 5)
+
+
 def test_converges_when_few_rows_change():
     out = descend(Script([3.0, 2.0, 1.0, 0.5], [1, 1, 0.01, 1]), 0, max_iter=3, tol=0.05)
     assert (out.state, out.stop_reason, out.n_iter) == (2, "converged", 2)

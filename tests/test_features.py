@@ -57,6 +57,7 @@ def test_sigmoid_is_indefinite_and_says_so(X):
         features(X, "sigmoid")
 
 
+@pytest.mark.invariance
 def test_training_rows_map_to_the_same_bits(X):
     for kernel in ("rbf", "linear"):
         fmap, rows = features(X, kernel, "auto")
@@ -86,6 +87,7 @@ def test_nystroem_takes_the_rank_asked_for_and_is_close():
     assert np.linalg.norm(few @ few.T - exact) < 0.003 * np.linalg.norm(exact)
 
 
+@pytest.mark.invariance
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "cosine"])
 def test_dense_equals_csr(kernel):
     rng = np.random.default_rng(4)

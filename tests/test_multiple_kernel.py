@@ -241,6 +241,7 @@ def test_score_balance_frees_intercepts():
     assert free.objective_ < plain.objective_
 
 
+@pytest.mark.invariance
 def test_sparse_rows_fit_like_dense_ones():
     X = load_digits(return_X_y=True)[0][:150]
     dense = MultipleKernelMarginClustering(3, random_state=0).fit(X)
@@ -277,6 +278,7 @@ def test_a_trivial_model_is_said_to_be_one():
         ([("rbf", {"width": 0})], "width must be a number above 0"),
         ([("rbf", {"gamma": -1.0})], "gamma must be a number above 0"),
         ([("poly", {"degree": "a"})], "degree must be a number"),
+        ([("rbf", {"width": 1e-300})], "width=1e-300 is out of range for these rows"),
         ([("rbf", {"gamma": 1.0, "width": 1.0})], "both gamma and width"),
         ([("linear", {"width": 1.0})], "not with 'linear'"),
         ([([0.5], "rbf")], "whole numbers"),

@@ -7,6 +7,7 @@ from scipy import sparse
 from maxmargin._core.rows import Rows, scores, weighted_gram, weighted_sum
 
 N, D = 40_000, 7
+pytestmark = pytest.mark.invariance
 
 
 def bent_block(block, parts, W):

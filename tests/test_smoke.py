@@ -45,6 +45,10 @@ def folder(clouds, tmp_path, monkeypatch):
     return tmp_path
 
 
+def run(line):
+    return cli.main(line.split())
+
+
 @each
 def test_fit_predict_transform_and_verbose(name, clouds):
     X, truth = clouds
@@ -108,22 +112,21 @@ def test_rows_in_files_and_chunks(kind, tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_on_the_command_line(method, folder, clouds, capsys):
     line = f"fit d.csv -k 2 --method {method} --id-column who --out labels.csv --model m.skops"
-    assert cli.main([*line.split(), "--json"]) == 0
+    assert run(f"{line} --json") == 0
     assert json.loads(capsys.readouterr().out)["cluster_sizes"] == [25, 25]
-    line = "predict m.skops d.csv --id-column who --out again.csv"
-    assert cli.main(line.split()) == 0
+    assert run("predict m.skops d.csv --id-column who --out again.csv") == 0
     assert (folder / "again.csv").read_text() == (folder / "labels.csv").read_text()
 
 
 def test_the_other_commands(folder, capsys):
     from PIL import Image
 
-    assert cli.main(["check", "d.csv", "-k", "2", "--id-column", "who"]) == 0
-    assert cli.main(["fit", "d.csv", "-k", "2", "--id-column", "who", "--plot", "p.png"]) == 0
+    assert run("check d.csv -k 2 --id-column who") == 0
+    assert run("fit d.csv -k 2 --id-column who --plot p.png") == 0
     pixels = np.repeat([[0, 60], [190, 255]], 20, axis=0).repeat(20, axis=1).astype(np.uint8)
     Image.fromarray(pixels).save(folder / "grey.png")
-    assert cli.main(["segment", "grey.png", "-k", "2", "--out", "regions.png"]) == 0
+    assert run("segment grey.png -k 2 --out regions.png") == 0
     assert (folder / "p.png").exists() and (folder / "regions.png").exists()
     capsys.readouterr()
-    assert cli.main(["info", "--json"]) == 0
+    assert run("info --json") == 0
     assert json.loads(capsys.readouterr().out)

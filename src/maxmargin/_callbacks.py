@@ -28,8 +28,9 @@ except ImportError:  # scikit-learn < 1.9
 
         def call_on_fit_task_end(self, estimator) -> bool:
             """Report the end of the task; whether a callback asks to stop."""
-            asked = [callback.on_fit_task_end(estimator, self) for callback in self.callbacks]
-            return any(asked)
+            # Every callback is told, even if the first one asks to stop.
+            answers = [callback.on_fit_task_end(estimator, self) for callback in self.callbacks]
+            return any(answers)
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """What the estimators use of scikit-learn's class of this name."""

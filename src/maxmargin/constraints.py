@@ -54,7 +54,7 @@ class PairwiseConstraints:
     must_link, cannot_link : array-like of shape (m, 2), default=()
         Pairs of row numbers, from 0.
     must_weight, cannot_weight : array-like of shape (m,), float or None, default=None
-        Confidence in each link, from 1e-9 to 1e9; None is 1. A link of weight 2 counts like the
+        Confidence in each link, from 1e-12 to 1e12; None is 1. A link of weight 2 counts like the
         link given twice.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 # Weights of rows and of links that are not zero: within this range sums and ratios keep digits.
-LIGHTEST, HEAVIEST = 1e-9, 1e9
+LIGHTEST, HEAVIEST = 1e-12, 1e12
 
 
 @dataclass(frozen=True)

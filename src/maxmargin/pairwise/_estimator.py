@@ -240,7 +240,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             Known clusters, numbered from 0; -1 where unknown.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
-            lie between 1e-9 and 1e9.
+            lie between 1e-12 and 1e12.
 
         Returns
         -------
