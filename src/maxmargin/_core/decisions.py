@@ -10,7 +10,7 @@ import numpy as np
 from .._data.source import RowSource
 from .model import Model
 from .numba_decide import decide
-from .rows import Block, Rows
+from .rows import Block, Rows, concat
 
 PREDICTED = np.dtype(np.int32)
 DOUBT = 1e-3  # lead below which a row's label is decided by the predict path
@@ -57,7 +57,7 @@ def _decided(margins, xp):
     labels = xp.argmax(margins, axis=1)
     ranked = xp.sort(margins, axis=1)
     lead = ranked[:, -1] - (ranked[:, -2] if margins.shape[1] > 1 else 0.0)
-    return xp.astype(labels, xp.int32), lead
+    return xp.asarray(labels, dtype=xp.int32), lead
 
 
 def margin_block(block: Block, _parts, coef, levels, paths):
@@ -66,8 +66,10 @@ def margin_block(block: Block, _parts, coef, levels, paths):
     if not len(coef):
         return (), xp.zeros((block.shape[0], len(paths)), dtype=xp.float64)
     columns, level = block.send(coef.T), block.send(levels, xp.float64)
-    parts = [xp.astype(tile.scores(columns), xp.float64) + level for _, tile in block.tiles()]
-    return (), cluster_scores(xp.concat(parts), paths, xp)
+    parts = [
+        xp.asarray(tile.scores(columns), dtype=xp.float64) + level for _, tile in block.tiles()
+    ]
+    return (), cluster_scores(concat(parts, xp), paths, xp)
 
 
 def label_block(block: Block, parts, coef, levels, paths):
@@ -93,16 +95,16 @@ def summary(labels, lead, weights, known, k: int, xp=np):
     most certain row with that row's lead, and the number of rows with a tie.
     """
     n = labels.shape[0]
-    ties = int(xp.sum(xp.astype(lead == 0.0, xp.int64))) if k > 1 else 0
+    ties = int(xp.sum(xp.asarray(lead == 0.0, dtype=xp.int64))) if k > 1 else 0
     is_known = known >= 0
     lead = xp.where(is_known & (known != labels), -lead, lead)
-    labels = xp.where(is_known, xp.astype(known, labels.dtype), labels)
+    labels = xp.where(is_known, xp.asarray(known, dtype=labels.dtype), labels)
     sizes, first = np.zeros(k), np.full(k, n)
     certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
     for cluster in range(k):
         member = labels == cluster
         sizes[cluster] = float(xp.sum(xp.where(member, weights, xp.zeros_like(weights))))
-        counted = xp.astype(member & (weights > 0), xp.int8)
+        counted = xp.asarray(member & (weights > 0), dtype=xp.int8)
         at = int(xp.argmax(counted))
         first[cluster] = at if n and counted[at] else n
         held = xp.where(member, lead, xp.full_like(lead, -np.inf))

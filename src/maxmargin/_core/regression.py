@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from .interrupt import interruptible
 from .lapack import eigh
-from .rows import Rows, sum_block, weighted_gram, weighted_sum
+from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
 CHECK_EVERY = 10
@@ -184,7 +184,7 @@ def admm_block(block, parts, coef, kinks, bias, step, shrunk):
     xp, columns = block.xp, block.send(coef[:, None])
     near, kept, gathered, sums = [], [], None, 0.0
     for where, tile in block.tiles():
-        fitted = xp.astype(tile.scores(columns)[:, 0], xp.float64) + bias
+        fitted = xp.asarray(tile.scores(columns)[:, 0], dtype=xp.float64) + bias
         w, s = shares[where], target[where]
         point = RELAXATION * fitted + (1.0 - RELAXATION) * s + dual[where] / shrunk
         low, high = _zone(signs[where], kinks, xp)
@@ -198,7 +198,7 @@ def admm_block(block, parts, coef, kinks, bias, step, shrunk):
         sums = sums + xp.stack([xp.sum(w * (new - u)), *(xp.sum(w * q) for q in squares)])
         near.append(new)
         kept.append(u)
-    return (xp.concat(near), xp.concat(kept)), (xp.astype(gathered, xp.float64), sums)
+    return (concat(near, xp), concat(kept, xp)), (xp.asarray(gathered, dtype=xp.float64), sums)
 
 
 def _zone(signs, kinks, xp):
@@ -257,7 +257,7 @@ def gap_block(block, parts, coef, kinks, bias, step):
     xp, columns = block.xp, block.send(coef[:, None])
     gathered, sums = None, 0.0
     for where, tile in block.tiles():
-        fitted = xp.astype(tile.scores(columns)[:, 0], xp.float64) + bias
+        fitted = xp.asarray(tile.scores(columns)[:, 0], dtype=xp.float64) + bias
         w, p = shares[where], dual[where] / step
         low, high = _zone(signs[where], kinks, xp)
         nothing = xp.zeros_like(p)
@@ -270,4 +270,4 @@ def gap_block(block, parts, coef, kinks, bias, step):
         falling = xp.where(down > 0, down * xp.where(down > 0, low, nothing), nothing)
         parts_of_sum = [w * loss, rising, up, -falling, down]
         sums = sums + xp.stack([xp.sum(part) for part in parts_of_sum])
-    return (), (xp.astype(gathered, xp.float64), sums)
+    return (), (xp.asarray(gathered, dtype=xp.float64), sums)

@@ -272,6 +272,11 @@ class Rows:
 # -- passes ----------------------------------------------------------------------------------------
 
 
+def concat(parts: list, xp, axis: int = 0):
+    """Return arrays in one; numpy has had the standard's name only since 2.0."""
+    return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
+
+
 def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """Return ``Z W'`` for all rows, (n, m) in float64."""
     out = np.empty((rows.shape[0], weights.shape[0]))
@@ -285,7 +290,7 @@ def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:
 def score_block(block: Block, _parts, weights):
     """Block function: scores."""
     columns = block.send(weights.T)
-    return (), block.xp.concat([tile.scores(columns) for _, tile in block.tiles()])
+    return (), concat([tile.scores(columns) for _, tile in block.tiles()], block.xp)
 
 
 def weighted_sum(rows: Rows, codes: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from .._core.features import (
     kernel_params,
     mapped_rows,
 )
-from .._core.rows import Rows
+from .._core.rows import Rows, concat
 from .._data.source import RowSource
 
 PARAMETERS = ("gamma", "degree", "coef0", "width")
@@ -102,7 +102,7 @@ class FeatureStack:
     def values(self, X, xp=np):
         """Return the features of a tile of raw rows."""
         parts = [m.values(s.of(X, xp), xp) for s, m in zip(self.sources, self.maps)]
-        return xp.concat([xp.astype(part, self.dtype) for part in parts], axis=1)
+        return concat([xp.asarray(part, dtype=self.dtype) for part in parts], xp, axis=1)
 
     def sent(self, send, xp) -> FeatureStack:
         """Return the stack with its arrays in another namespace; ``send`` takes them there."""

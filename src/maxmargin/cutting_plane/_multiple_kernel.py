@@ -54,6 +54,7 @@ from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.model import Model
 from .._core.qp import ScoreBalance
+from .._core.rows import concat
 from .._core.size_floor import size_floor, warn_short
 from ._cuts import LabelledCuts
 from ._estimator import default_alpha
@@ -395,7 +396,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 def feature_block(block, _parts, *_model, roots):
     """Block function: features of the rows, scaled column by column."""
     scale = block.send(roots)
-    return (), block.xp.concat([tile.values * scale for _, tile in block.tiles()])
+    return (), concat([tile.values * scale for _, tile in block.tiles()], block.xp)
 
 
 @dataclass(frozen=True)
