@@ -52,5 +52,5 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
         need, have = (result[key] / 1e6 for key in ("memory_needed", "memory_available"))
         yield f"  fit needs about {need:,.1f} MB of memory"
         if need > have:
-            yield f"    but {have:,.1f} MB are free: lower --max-exact, or fit fewer rows"
+            yield f"    but {have:,.1f} MB are free: lower --max-samples, or fit fewer rows"
     yield "usable" if result["ok"] else "not usable as it is"
