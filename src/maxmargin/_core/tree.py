@@ -270,7 +270,8 @@ def oriented_split(
 
 def in_root_features(state: SplitState, rows: Rows, local: Rows) -> tuple[np.ndarray, float]:
     """``(x - o) s`` with a leaf's own centre and scale, in terms of the root's."""
-    coef = state.coef * (local.scale / rows.scale)
+    # Rows that are all equal have the scale 0: no direction of theirs counts.
+    coef = state.coef * (local.scale / rows.scale if rows.scale > 0 else 0.0)
     if local is rows:
         return coef, state.threshold_bias
     assert local.offset is not None
