@@ -520,3 +520,12 @@ def test_parameters_of_the_splitting_estimator_are_validated_first():
     model = BisectingMarginClustering(LeastSquaresMarginClustering(ridge=None), 2)
     with pytest.raises(ValueError, match="'ridge' parameter of LeastSquaresMarginClustering"):
         model.fit(np.eye(5))
+
+
+@pytest.mark.filterwarnings("ignore:balance=")
+@pytest.mark.filterwarnings("ignore:.*clusters have no rows")
+def test_rows_that_differ_by_rounding_alone_are_one_cluster():
+    X = (1.0 + 1e-7 * np.arange(8).reshape(-1, 1)).astype(np.float32)
+    model = AlternatingMarginClustering(2, kernel="linear", random_state=0).fit(X)
+    assert model.cluster_sizes_.tolist() == [8, 0]
+    assert (model.labels_ == model.predict(X)).all()

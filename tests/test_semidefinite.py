@@ -547,3 +547,13 @@ def test_the_leading_vector_of_nearly_equal_eigenvalues_is_found():
         M = -1.75e-13 * (1.0 + 1e-14 * (noise + noise.T))
         np.fill_diagonal(M, 3.5e-11)
         assert np.linalg.norm(leading_scores(M)) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore:balance=")
+def test_a_point_on_the_edge_of_the_box_ends_the_iteration():
+    """Shares of very different size bring gamma to 1 before the gap is as small as asked for."""
+    weights = np.geomspace(1e8, 1e-12, 12)
+    model = SemidefiniteMarginClustering(alpha=1e6, tol=1e-100)
+    with pytest.warns(ConvergenceWarning, match="rounding allows no more steps"):
+        model.fit(two_clouds(12), sample_weight=weights)
+    assert np.isfinite([model.lower_bound_, model.objective_]).all()

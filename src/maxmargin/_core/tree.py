@@ -115,7 +115,9 @@ def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:
     >>> clusters_that_fit(10.0, 3.0, n_rows=10)
     3
     """
-    return min(n_rows, int(weight / floor + 1e-9)) if floor > 0 else n_rows
+    if floor <= 0:
+        return n_rows
+    return min(n_rows, int(min(weight, (n_rows + 1) * floor) / floor + 1e-9))
 
 
 def even_share(share: float, n_clusters: int) -> float:

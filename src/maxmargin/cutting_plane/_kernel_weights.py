@@ -105,21 +105,25 @@ def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
     """The subproblem as the paper solves it: a second order cone program, by clarabel.
 
     Returns its value, the coefficients (k, r) and the multipliers of the cuts. Variables: V, beta,
-    the epigraphs t_k of |V_k|^2 / beta_k, and xi.
+    the epigraphs t_k of |V_k|^2 / beta_k, and xi. The best V_k is a sum of cuts: it is sought in
+    coordinates of their span, which has as many dimensions as there are cuts, not k r.
     """
     import clarabel
 
     m, k, r = vectors.shape
     count = len(blocks)
-    width = k * r
+    in_blocks = [vectors[:, :, block].reshape(m, -1) for block in blocks]
+    bases = [np.linalg.qr(part.T)[0] for part in in_blocks]
+    cuts = np.hstack([part @ basis for part, basis in zip(in_blocks, bases)])
+    width = cuts.shape[1]
+    ends = np.cumsum([0, *(basis.shape[1] for basis in bases)])
     beta, t, xi = width, width + count, width + 2 * count
     size = xi + 1
     cost = np.zeros(size)
     cost[t:xi], cost[xi] = 0.5 * alpha, 1.0
-    places = np.arange(width).reshape(k, r)
     # Cuts, xi >= 0, beta >= 0.
     linear = np.zeros((m + 1 + count, size))
-    linear[:m, :width], linear[:m, xi] = -vectors.reshape(m, -1), -1.0
+    linear[:m, :width], linear[:m, xi] = -cuts, -1.0
     linear[m, xi] = -1.0
     linear[m + 1 :, beta:t] = -np.eye(count)
     parts, right = [linear], [np.concatenate([-gains, np.zeros(1 + count)])]
@@ -134,8 +138,8 @@ def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
         ball[1:, beta:t] = -np.eye(count)
         parts, right = [*parts, ball], [*right, np.eye(1 + count)[0]]
         cones.append(clarabel.SecondOrderConeT(1 + count))
-    for j, block in enumerate(blocks):
-        mine = places[:, block].ravel()
+    for j in range(count):
+        mine = np.arange(ends[j], ends[j + 1])
         cone = np.zeros((2 + len(mine), size))  # |(2 V_k, beta_k - t_k)| <= beta_k + t_k
         cone[0, beta + j], cone[0, t + j] = -1.0, -1.0
         cone[1, beta + j], cone[1, t + j] = -1.0, 1.0
@@ -151,5 +155,8 @@ def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
     solver = clarabel.DefaultSolver(empty, cost, matrix, np.concatenate(right), cones, settings)
     solution = solver.solve()
     x = np.array(solution.x)
+    coef = np.zeros((k, r))
+    for j, (block, basis) in enumerate(zip(blocks, bases)):
+        coef[:, block] = (basis @ x[ends[j] : ends[j + 1]]).reshape(k, -1)
     multipliers = np.maximum(np.array(solution.z)[:m], 0.0)
-    return float(solution.obj_val), x[:width].reshape(k, r), multipliers
+    return float(solution.obj_val), coef, multipliers

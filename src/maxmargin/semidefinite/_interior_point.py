@@ -168,6 +168,8 @@ def step(A: np.ndarray, prices: np.ndarray, point: Point) -> Point | None:
     """One step of Mehrotra's predictor and corrector, or None where rounding allows none."""
     gamma, Z, s, t, inverse = point.gamma, point.Z, point.below, point.above, point.inverse
     room = 1.0 - gamma
+    if min(gamma.min(), room.min()) <= 0.0:  # rounding has put it on the edge of the box
+        return None
     newton = Z * inverse
     newton[np.diag_indices_from(newton)] += s / gamma + t / room
     try:
