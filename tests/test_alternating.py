@@ -265,7 +265,7 @@ def test_many_clusters(blobs):
     for model in (
         AlternatingMarginClustering(n_clusters=4, balance=0.3, random_state=0),
         BisectingMarginClustering(
-            AlternatingMarginClustering(balance=0.3), n_clusters=4, random_state=0
+            4, estimator=AlternatingMarginClustering(balance=0.3), random_state=0
         ),
     ):
         model.fit(X)
@@ -293,13 +293,13 @@ def test_size_floor_holds_for_many_clusters(k, balance):
 def test_bisecting_by_size_and_its_floor():
     X, y = make_blobs([20] * 3, n_features=4, cluster_std=0.5, random_state=0)
     two_way = AlternatingMarginClustering(balance=0.94)
-    model = BisectingMarginClustering(two_way, 3, split_by="size", random_state=0).fit(X)
+    model = BisectingMarginClustering(3, estimator=two_way, split_by="size", random_state=0).fit(X)
     assert clustering_error(y, model.labels_) == 0.0
     assert model.cluster_sizes_.min() >= int(0.94 * 20)
     missed = 0
     for seed in range(12):
         X = np.random.default_rng(seed).normal(size=(10, 2))
-        tight = BisectingMarginClustering(AlternatingMarginClustering(balance=1.0), 3)
+        tight = BisectingMarginClustering(3, estimator=AlternatingMarginClustering(balance=1.0))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             tight.set_params(random_state=0).fit(X)
@@ -312,7 +312,7 @@ def test_bisecting_by_size_and_its_floor():
 def test_bisecting_with_least_squares():
     X, y = make_blobs([40] * 4, n_features=4, cluster_std=0.5, random_state=2)
     two_way = LeastSquaresMarginClustering(balance=0.5)
-    model = BisectingMarginClustering(two_way, 4, random_state=0).fit(X)
+    model = BisectingMarginClustering(4, estimator=two_way, random_state=0).fit(X)
     assert clustering_error(y, model.labels_) == 0.0
     assert (model.predict(X) == model.labels_).all()
 
@@ -381,7 +381,7 @@ def test_known_rows_at_one_end():
 @pytest.mark.parametrize("first", [40, 12_000])
 def test_repeated_rows_that_forbid_the_sizes_give_the_nearest(first):
     X = np.repeat([[0.0, 0], [1, 0], [5, 5]], [first, 3, 2], axis=0)
-    for model in (AlternatingMarginClustering(3), BisectingMarginClustering(None, 3)):
+    for model in (AlternatingMarginClustering(3), BisectingMarginClustering(3)):
         with pytest.warns(UserWarning, match=r"balance=0.7 (cannot|could not) be met"):
             model.set_params(random_state=0).fit(X)
         assert model.cluster_sizes_.tolist() == [first, 3, 2]
@@ -517,7 +517,7 @@ def test_known_classes_with_equal_means_are_parted():
 
 
 def test_parameters_of_the_splitting_estimator_are_validated_first():
-    model = BisectingMarginClustering(LeastSquaresMarginClustering(ridge=None), 2)
+    model = BisectingMarginClustering(2, estimator=LeastSquaresMarginClustering(ridge=None))
     with pytest.raises(ValueError, match="'ridge' parameter of LeastSquaresMarginClustering"):
         model.fit(np.eye(5))
 

@@ -271,7 +271,7 @@ GIVEN = {
     "alpha": 0.3, "score_balance": 0.2, "nesting": "paper", "balance": 0.4,
     "n_init": 5, "max_iter": 9, "seed": 11, "n_jobs": 1,
     "unlabeled_weight": 0.5, "solver": "subgradient", "on_conflict": "soft",
-    "weight_norm": 1.5, "subset": 40, "relaxation": "full", "size_penalty": 2.5, "max_rows": 30,
+    "weight_norm": 1.5, "subset": 40, "relaxation": "full", "size_penalty": 2.5,
     "time_budget": 2.5,
 }  # fmt: skip
 

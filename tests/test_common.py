@@ -53,7 +53,9 @@ ESTIMATORS = [
     make(kernel)
     for kernel in ("linear", "rbf")
     for make in (
-        lambda kernel: BisectingMarginClustering(AlternatingMarginClustering(kernel=kernel)),
+        lambda kernel: BisectingMarginClustering(
+            estimator=AlternatingMarginClustering(kernel=kernel)
+        ),
         lambda kernel: LeastSquaresMarginClustering(kernel=kernel),
         lambda kernel: PairwiseMarginClustering(kernel=kernel),
         lambda kernel: CuttingPlaneMarginClustering(kernel=kernel),
@@ -371,7 +373,7 @@ def test_a_callback_can_stop_the_fit(digits_pair):
 def test_time_limit_ends_every_split(digits_pair):
     X = digits_pair[0]
     counter = Counter()
-    model = BisectingMarginClustering(AlternatingMarginClustering(), 4, random_state=0)
+    model = BisectingMarginClustering(4, random_state=0)
     model.set_callbacks(TimeLimit(1e-9), counter).fit(X)
     assert model.stop_reason_ == "time"
     assert counter.ended <= 3, "iterations went on after the time was over"

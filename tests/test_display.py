@@ -61,7 +61,7 @@ def test_row_margins_against_a_sort():
 @pytest.mark.parametrize("n_clusters", [2, 3])
 def test_the_plane_is_drawn_as_it_is(ax, n_clusters):
     X = TWO if n_clusters == 2 else PLANE
-    model = BisectingMarginClustering(AlternatingMarginClustering(), n_clusters=n_clusters).fit(X)
+    model = BisectingMarginClustering(n_clusters).fit(X)
     assert plot_clusters(model, X, ax=ax) is ax
     sizes = np.bincount(model.labels_)
     names = [f"cluster {j}: {size} rows" for j, size in enumerate(sizes)]
@@ -153,7 +153,7 @@ def test_dense_and_sparse_rows_give_the_same_picture():
     three = np.concatenate([WIDE, RNG.normal(size=(15, 5)) - 5])
     pictures = []
     for X in (three, sparse.csr_matrix(three)):
-        model = BisectingMarginClustering(AlternatingMarginClustering(), n_clusters=3).fit(X)
+        model = BisectingMarginClustering(3).fit(X)
         ax = plot_clusters(model, X, ax=Figure().subplots())
         assert ax.get_ylabel() == "second principal component"
         pictures.append(np.concatenate(list(points_of(ax).values())))

@@ -41,7 +41,7 @@ LINKS = PairwiseConstraints(30, must_link=[(0, 1)], cannot_link=[(0, 2), (3, 4)]
 MODELS = {
     "rbf": AlternatingMarginClustering(random_state=0),
     "linear": AlternatingMarginClustering(kernel="linear", loss="squared", random_state=0),
-    "bisecting": BisectingMarginClustering(AlternatingMarginClustering(), n_clusters=3),
+    "bisecting": BisectingMarginClustering(3),
     "pipeline": make_pipeline(StandardScaler(), AlternatingMarginClustering(random_state=0)),
 }
 # Fits that together leave every kind of fitted attribute, on rows of every kind.

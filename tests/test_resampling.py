@@ -315,7 +315,7 @@ def test_a_kernel_is_cut_on_both_sides():
         ({"k_range": [1, 2]}, "k_range must be whole numbers, each at least 2"),
         ({"k_range": []}, "k_range must be whole numbers"),
         ({"n_subsamples": 2}, "n_subsamples must be a whole number, at least 3; got 2"),
-        ({"max_rows": 2.5}, "max_rows must be a whole number"),
+        ({"max_samples": 2.5}, "max_samples must be a whole number"),
     ],
 )
 def test_wrong_settings_are_named(given, told):

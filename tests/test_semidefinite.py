@@ -439,16 +439,23 @@ def test_size_penalty_keeps_rows_from_one_cluster():
 # -- bad input ------------------------------------------------------------------------------------
 
 
-def test_too_many_rows_are_refused_with_limit_and_memory():
-    X = np.random.default_rng(0).normal(size=(2001, 2))
-    with pytest.raises(ValueError, match=r"2001 distinct rows.*max_rows=2000.*GiB"):
-        SemidefiniteMarginClustering().fit(X)
-    with pytest.raises(ValueError, match=r"201 distinct rows; relaxation='full'.*max_rows=200"):
-        SemidefiniteMarginClustering(relaxation="full").fit(X[:201])
-    with pytest.raises(ValueError, match="max_rows=50"):
-        SemidefiniteMarginClustering(kernel="precomputed", max_rows=50).fit(np.eye(60))
-    # Equal rows count once.
-    repeated = np.repeat(X[:40], 60, axis=0)
+def test_the_model_of_a_sample_labels_the_other_rows():
+    X = two_clouds(120, shift=4.0)
+    model = SemidefiniteMarginClustering(max_samples=40, random_state=0).fit(X)
+    assert model.cluster_sizes_.tolist() == [60, 60]
+    assert np.count_nonzero(model._relaxed_rows >= 0) == 40
+    # The bound is that of the sample, and so is the objective of a labelling of all rows.
+    assert model.certificate(model.labels_).objective == pytest.approx(model.objective_)
+    assert model.lower_bound_ <= model.objective_
+    with pytest.raises(ValueError, match="max_samples=50"):
+        SemidefiniteMarginClustering(kernel="precomputed", max_samples=50).fit(np.eye(60))
+    with pytest.raises(ValueError, match="max_samples=2 is less than n_clusters=3"):
+        SemidefiniteMarginClustering(3, max_samples=2).fit(X)
+
+
+def test_equal_rows_count_once():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    repeated = np.repeat(X, 60, axis=0)
     assert SemidefiniteMarginClustering().fit(repeated).cluster_sizes_.sum() == 2400
 
 
@@ -515,7 +522,7 @@ def test_bad_labels_are_refused():
         ({"alpha": 0.0}, "'alpha' parameter"),
         ({"size_penalty": 0.0}, "'size_penalty' parameter"),
         ({"ridge": -1.0}, "'ridge' parameter"),
-        ({"max_rows": 1}, "'max_rows' parameter"),
+        ({"max_samples": 1}, "'max_samples' parameter"),
     ],
 )
 def test_bad_parameters_are_named(params, message):

@@ -81,7 +81,7 @@ MODELS = [
     AlternatingMarginClustering(2, n_init=2),
     LeastSquaresMarginClustering(3, n_init=2),
     CuttingPlaneMarginClustering(3, n_init=2),
-    BisectingMarginClustering(AlternatingMarginClustering(n_init=1), 3),
+    BisectingMarginClustering(3, estimator=AlternatingMarginClustering(n_init=1)),
     MaxMarginClustering(3, n_init=2, n_resamples=0),
     MultipleKernelMarginClustering(2, n_components=10, n_init=2),
 ]

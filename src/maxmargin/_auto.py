@@ -65,6 +65,7 @@ LOOKED_AT = 4000
 ALIKE = 0.95  # adjusted Rand index of answers that count as the same
 CHOICE_ROWS = 5000  # brought into memory to choose the number of clusters by
 SURE, STABLE = 0.9, 0.75
+WITHOUT_LINKS = ("size_prior", "spreads", "max_samples", "n_resamples", "time_budget")
 TEXT_WIDTH = 50  # rows with fewer columns are not taken for word counts, however many are zero
 
 
@@ -85,7 +86,9 @@ class MaxMarginClustering(BaseMarginClustering):
         Whether clusters may differ in spread instead of place, such as a narrow cloud within a
         wide one; looked for where clusters by place are not predicted well.
     balance : float, default=0.05
-        Every cluster keeps at least ``balance * n / n_clusters`` rows.
+        Every cluster keeps at least ``balance * n / n_clusters`` rows. With constraints another
+        value than the default is passed on to :class:`PairwiseMarginClustering`, and so is
+        ``n_init``.
     n_init : int or "auto", default="auto"
         Random starts; "auto" is 8, and as many again that are not shaken.
     max_samples : int, default=4000
@@ -121,7 +124,8 @@ class MaxMarginClustering(BaseMarginClustering):
     alternatives_ : list of Alternative
         The runner-up, if the search ended with other clusters from other starts.
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
-        Of the estimator that was chosen.
+        As in :class:`LeastSquaresMarginClustering`; with constraints, as in
+        :class:`PairwiseMarginClustering`, and with its ``alpha_`` and ``cv_results_``.
 
     Examples
     --------
@@ -280,9 +284,18 @@ class MaxMarginClustering(BaseMarginClustering):
         )
 
     def _with_constraints(self, k: int, kind: Kind) -> PairwiseMarginClustering:
-        return PairwiseMarginClustering(
-            k, kernel=kind.kernel, random_state=self.random_state, n_jobs=self.n_jobs
-        )
+        """Return the estimator that learns from constraints; refuse what it would ignore."""
+        defaults = type(self)().get_params()
+        given = [name for name in WITHOUT_LINKS if getattr(self, name) != defaults[name]]
+        if given:
+            raise ValueError(
+                f"{', '.join(given)} cannot be set together with constraints, which "
+                "PairwiseMarginClustering learns from: leave the default."
+            )
+        shared = {name: getattr(self, name) for name in ("n_init", "random_state", "n_jobs")}
+        if self.balance != defaults["balance"]:
+            shared["balance"] = self.balance
+        return PairwiseMarginClustering(k, kernel=kind.kernel, **shared)
 
     def _number(self, data: FitInput, kind: Kind) -> tuple[int, list[str]]:
         """Return the number of clusters, and the sentence about it if it was chosen."""

@@ -65,7 +65,11 @@ STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 SHARED_CONSTRAINTS: dict[str, list] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
     "kernel": [StrOptions(set(KERNELS)), callable],
-    "gamma": [StrOptions({"median"}), Interval(Real, 0, None, closed="neither"), None],
+    "gamma": [
+        StrOptions({"median", "half-median"}),
+        Interval(Real, 0, None, closed="neither"),
+        None,
+    ],
     "degree": [Interval(Real, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), None],
@@ -375,6 +379,9 @@ class BaseMarginClustering(
             raise ValueError(
                 f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
             )
+        most = getattr(self, "max_samples", None)
+        if isinstance(most, Integral) and most < min(k, n):
+            raise ValueError(f"max_samples={most} is less than n_clusters={k}.")
         needed = self.estimate_memory(*X.shape, in_blocks=not X.in_memory)
         available = available_memory() if X.local else np.inf
         if needed > available:

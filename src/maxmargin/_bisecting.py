@@ -47,12 +47,12 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     Parameters
     ----------
+    n_clusters : int, default=2
+        Number of clusters.
     estimator : estimator, default=None
         Two-way margin clustering; None means ``AlternatingMarginClustering()``. Its ``balance``
         is the size floor ``balance * n / n_clusters`` of every cluster, as far as the splits chosen
         before leave room for it.
-    n_clusters : int, default=2
-        Number of clusters.
     split_by : {"scatter", "size"}, default="scatter"
         Which cluster to split next: the one with the largest sum of squared distances to its mean
         ("precomputed" kernels: in the kernel's space), or of largest weight.
@@ -74,7 +74,7 @@ class BisectingMarginClustering(BaseMarginClustering):
     >>> from maxmargin import AlternatingMarginClustering, BisectingMarginClustering
     >>> X = [[0.0], [0.2], [5.0], [5.1], [9.0], [9.1]]
     >>> linear = AlternatingMarginClustering(kernel="linear")
-    >>> model = BisectingMarginClustering(linear, n_clusters=3, random_state=0).fit(X)
+    >>> model = BisectingMarginClustering(3, estimator=linear, random_state=0).fit(X)
     >>> model.cluster_sizes_
     array([2, 2, 2])
     """
@@ -91,16 +91,16 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     def __init__(
         self,
-        estimator=None,
         n_clusters=2,
         *,
+        estimator=None,
         split_by="scatter",
         verbose=0,
         random_state=None,
         n_jobs=None,
     ):
-        self.estimator = estimator
         self.n_clusters = n_clusters
+        self.estimator = estimator
         self.split_by = split_by
         self.verbose = verbose
         self.random_state = random_state

@@ -93,7 +93,7 @@ class ClusterNumberChoice:
 
 
 def stable_number(
-    X, estimator: Any, k_range=None, n_subsamples=None, max_rows: int = 1000, random_state=None
+    X, estimator: Any, k_range=None, n_subsamples=None, max_samples: int = 1000, random_state=None
 ) -> ClusterNumberChoice:
     """Choose the number of clusters: see :func:`maxmargin.choose_n_clusters`."""
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -102,9 +102,9 @@ def stable_number(
     if n_subsamples is None:
         n_subsamples = MANY_PARTS if X.shape[0] <= FEW_ROWS else FEW_PARTS
     _check_count("n_subsamples", n_subsamples, 3)
-    _check_count("max_rows", max_rows, 10)
+    _check_count("max_samples", max_samples, 10)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    rows = np.sort(rng.permutation(X.shape[0])[:max_rows])
+    rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     X = _part(X, rows, pairwise)
     parts = subsamples(X.shape[0], n_subsamples, rng)
     ks = _numbers_to_try(k_range, min(_distinct(X, part, pairwise) for part in parts))

@@ -19,7 +19,6 @@ from .least_squares._fit import (
     label_problem,
     random_starts,
     search_settings,
-    subset_rows,
 )
 from .least_squares._label_search import search_labels
 from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
@@ -91,7 +90,7 @@ def select_parameters(
     data = make_input(source, None, None, merge=not model._pairwise)
     data = replace(data, rng=model._generator())
     with threadpool_limits(1):
-        chosen = subset_rows(data, settings)
+        chosen = data.chosen(settings.max_samples, settings.precomputed)
         rows, weights = data.X.take(chosen), data.weights[chosen]
         gammas, ridges = _grid(grid, rows, data.rng)
         table = []
@@ -142,7 +141,7 @@ def choose_n_clusters(
     *,
     k_range: Iterable[int] | None = None,
     n_subsamples: int | None = None,
-    max_rows: int = 1000,
+    max_samples: int = 1000,
     random_state=None,
 ) -> ClusterNumberChoice:
     """Choose the number of clusters by the stability of the answer under subsampling.
@@ -159,7 +158,7 @@ def choose_n_clusters(
     n_subsamples : int, optional
         Parts of the data that are clustered for every k, at least 3. By default 6, and 10 up to 500
         rows, where the agreement of two parts varies more and fits cost less.
-    max_rows : int, default=1000
+    max_samples : int, default=1000
         Rows that the parts are drawn from; of more, a random choice is used.
     random_state : int, RandomState instance or None, default=None
 
@@ -181,4 +180,4 @@ def choose_n_clusters(
         from ._auto import quick_clusterer
 
         estimator = quick_clusterer(X)
-    return stable_number(X, estimator, k_range, n_subsamples, max_rows, random_state)
+    return stable_number(X, estimator, k_range, n_subsamples, max_samples, random_state)

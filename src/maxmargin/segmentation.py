@@ -310,7 +310,7 @@ def _segmenter(estimator, n_segments) -> Any:
         estimator = picture_settings(AlternatingMarginClustering())
     if n_segments <= 2 or isinstance(estimator, AlternatingMarginClustering):
         return clone(estimator).set_params(n_clusters=n_segments)
-    return BisectingMarginClustering(clone(estimator), n_clusters=n_segments)
+    return BisectingMarginClustering(n_segments, estimator=clone(estimator))
 
 
 def _painted(pixels, visible, found, n_segments, model) -> Segmentation:

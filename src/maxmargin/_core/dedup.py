@@ -89,6 +89,37 @@ class FitInput:
         """Whether some labels are known."""
         return bool((self.known >= 0).any())
 
+    def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
+        """Return rows to fit on: all, or those with known labels and a random choice of others."""
+        n = len(self.weights)
+        if max_samples is None or n <= max_samples:
+            return np.arange(n)
+        if precomputed:
+            raise ValueError(
+                f"kernel='precomputed' needs max_samples >= n_samples = {n}, got "
+                f"max_samples={max_samples}: columns of a kernel matrix cannot be left out."
+            )
+        known = self.rng.permutation(np.flatnonzero(self.known >= 0))[:max_samples]
+        others = np.setdiff1d(np.arange(n), known)
+        more = self.rng.choice(others, max_samples - len(known), replace=False)
+        return np.sort(np.concatenate([known, more]))
+
+    def part(self, rows: np.ndarray) -> FitInput:
+        """Return some of the rows as an input of their own, in memory."""
+        if len(rows) == len(self.weights) and self.X.in_memory:
+            return self
+        place = np.full(len(self.weights) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            X=MemoryRows(self.X.take(rows)),
+            weights=self.weights[rows],
+            known=self.known[rows],
+            source=self.source[rows],
+            inverse=place[self.inverse],
+            initial=None if self.initial is None else self.initial[rows],
+        )
+
 
 def row_fingerprints(X) -> np.ndarray:
     """128 bits per row that depend on its values alone, (n, 2) uint64.

@@ -35,7 +35,6 @@ MAX_LINEAR_WIDTH = 1024  # wider linear problems go through landmarks: the solve
 GREEDY_ROWS = 5000  # pivoted Cholesky is memory-bound: above this many rows landmarks are random
 GREEDY_RANK = 512
 NYSTROEM_RANK = 256
-AUTO_WIDTH = 0.5  # sigma in median distances, kernel exp(-|x - x'|^2 / (2 sigma^2))
 TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
@@ -237,7 +236,7 @@ def check_magnitude(X) -> None:
 
 
 def kernel_params(X: RowSource, kernel, gamma, degree, coef0, rng) -> dict:
-    """Return the keyword arguments of the kernel; gamma="median" and "auto" become numbers.
+    """Return the keyword arguments of the kernel; gamma="median" and "half-median" become numbers.
 
     Examples
     --------
@@ -247,12 +246,12 @@ def kernel_params(X: RowSource, kernel, gamma, degree, coef0, rng) -> dict:
     """
     if callable(kernel) or kernel not in _USES_GAMMA:
         return {}
-    if gamma in ("median", "auto"):
+    if gamma in ("median", "half-median"):
         squared, n = kernel != "laplacian", X.shape[0]
         few: Any = slice(None)
         if n > MEDIAN_ROWS:
             few = np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))
-        narrower = 1.0 if gamma == "median" else 0.5 / AUTO_WIDTH**2 if squared else 1 / AUTO_WIDTH
+        narrower = 1.0 if gamma == "median" else 2.0  # either is 1 / (2 sigma^2) or 1 / sigma
         gamma = narrower / median_distance(X.take(few), rng, squared=squared)
     params = {"gamma": 1.0 / X.shape[1] if gamma is None else float(gamma)}
     if kernel in ("poly", "sigmoid"):

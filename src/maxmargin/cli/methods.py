@@ -64,7 +64,7 @@ METHODS = {
             "ridge",
             "relaxation",
             "size_penalty",
-            "max_rows",
+            "max_samples",
         ),
     ),
     "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
@@ -115,7 +115,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": float,
         "help": "how much semidefinite is for clusters of equal size (default: 10)",
     },
-    "max_rows": {"type": positive, "help": "most rows that semidefinite takes (default: 2000)"},
     "search": {
         "choices": ["shaking", "steepest", "stochastic"],
         "help": "label search of least-squares (default: shaking)",

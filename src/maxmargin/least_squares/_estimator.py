@@ -44,7 +44,7 @@ section 5, known labels                ``partial_labels``, ``partial_start``
 from __future__ import annotations
 
 from dataclasses import fields
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
@@ -73,9 +73,9 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     kernel : str, callable or list of them, default="rbf"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". The similarities
         R of several kernels are averaged.
-    gamma : "auto", "median", float or None, default="auto"
-        Width of the kernel. "auto": exp(-d^2 / (2 sigma^2)) with sigma half the median distance;
-        "median": 1 / median squared distance.
+    gamma : "half-median", "median", float or None, default="half-median"
+        Width of the kernel. "half-median": exp(-d^2 / (2 sigma^2)) with sigma half the median
+        distance; "median": 1 / median squared distance.
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     ridge : float, default=1.0
@@ -149,7 +149,6 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k != "tol"},
-        "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
         "kernel": [*SHARED_CONSTRAINTS["kernel"], list, tuple],
         "search": [StrOptions({"shaking", "steepest", "stochastic"})],
         "ridge": [STRENGTH],
@@ -168,7 +167,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         *,
         search="shaking",
         kernel="rbf",
-        gamma="auto",
+        gamma="half-median",
         degree=3,
         coef0=1,
         ridge=1.0,

@@ -90,7 +90,7 @@ class Settings:
     n_clusters: int
     kernels: tuple
     search: str = "shaking"
-    gamma: Any = "auto"
+    gamma: Any = "half-median"
     degree: float = 3
     coef0: float = 1
     ridge: float = 1.0
@@ -184,7 +184,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     """Find the labels whose one-against-all least-squares classifiers fit best."""
     began = time.monotonic()
     s.check()
-    chosen = subset_rows(data, s)
+    chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
     fmap, first_labels = _feature_map(X, weights, known, data, s)
@@ -251,22 +251,6 @@ def warn_of_missed_floor(labels: np.ndarray, data: FitInput, balance: float, k: 
 
 
 # -- rows and similarities -------------------------------------------------------------------------
-
-
-def subset_rows(data: FitInput, s: Settings) -> np.ndarray:
-    """Return rows to fit on: all, or all with known labels and a random choice of the others."""
-    n = len(data.weights)
-    if n <= s.max_samples:
-        return np.arange(n)
-    if s.precomputed:
-        raise ValueError(
-            f"kernel='precomputed' with {n} rows needs max_samples >= {n} "
-            f"({4 * n**2 / 2**30:.1f} GiB), got max_samples={s.max_samples}."
-        )
-    known = data.rng.permutation(np.flatnonzero(data.known >= 0))[: s.max_samples]
-    others = np.setdiff1d(np.arange(n), known)
-    more = data.rng.choice(others, s.max_samples - len(known), replace=False)
-    return np.sort(np.concatenate([known, more]))
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings):

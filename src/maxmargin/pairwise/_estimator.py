@@ -80,9 +80,9 @@ class PairwiseMarginClustering(BaseMarginClustering):
         Losses of links: those above, or those of Hu et al. (2008), for comparison.
     kernel : str or callable, default="rbf"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
-    gamma : "auto", "median", float or None, default="auto"
-        Width of the kernel. "auto": exp(-d^2 / (2 sigma^2)) with sigma half the median distance;
-        "median": 1 / median squared distance.
+    gamma : "half-median", "median", float or None, default="half-median"
+        Width of the kernel. "half-median": exp(-d^2 / (2 sigma^2)) with sigma half the median
+        distance; "median": 1 / median squared distance.
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     n_components : int, "auto" or None, default="auto"
@@ -170,7 +170,6 @@ class PairwiseMarginClustering(BaseMarginClustering):
         "alpha": [StrOptions({"cv"}), STRENGTH],
         "unlabeled_weight": [Interval(Real, 0, 1e6, closed="both")],
         "loss": [StrOptions({"pairwise", "hu"})],
-        "gamma": [StrOptions({"auto", "median"}), Interval(Real, 0, None, closed="neither"), None],
         "on_conflict": [StrOptions({"raise", "soft"})],
         "solver": [StrOptions({"bundle", "subgradient"})],
         "init": [StrOptions({"auto", "eigenvector", "k-means", "random"}), "array-like"],
@@ -185,7 +184,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         unlabeled_weight=1.0,
         loss="pairwise",
         kernel="rbf",
-        gamma="auto",
+        gamma="half-median",
         degree=3,
         coef0=1,
         n_components="auto",

@@ -56,7 +56,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.dedup import MERGE_ROWS, FitInput, count_distinct
+from .._core.dedup import FitInput
 from .._core.descent import STALLED, Outcome
 from .._core.model import Model
 from .._core.regression import factorise, fit_piecewise
@@ -107,8 +107,8 @@ class Certificate:
 class SemidefiniteMarginClustering(BaseMarginClustering):
     """Margin clustering by a convex relaxation: no starts, no local optima, and a lower bound.
 
-    For up to some 2000 rows (``relaxation="full"``: 200). Use it where a few hundred rows matter,
-    or to certify what a fast method has found.
+    Use it where a few hundred rows matter, or to certify what a fast method has found. Of many
+    rows a sample is solved, and its model labels the others.
 
     Parameters
     ----------
@@ -140,8 +140,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     balance : float, default=0.7
         Every cluster keeps at least ``balance * n / n_clusters`` rows. In the full form this is a
         constraint of the relaxation; in the generalized form it only bounds the cut.
-    max_rows : int or "auto", default="auto"
-        Most distinct rows; "auto" is 2000, for the full form 200.
+    max_samples : int or "auto", default="auto"
+        Most distinct rows to solve for; "auto" is 2000, for the full form 200. Of more rows a
+        random sample is solved, and all bounds and objectives are those of the sample.
     max_iter : int, default=100
         Most iterations of the interior point; for the full form, thousands of iterations of scs.
     tol : float, default=1e-6
@@ -203,14 +204,13 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     # A convex problem: there is nothing to start from.
     warm_start = False
 
-    _takes_blocks = False
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
         "relaxation": [StrOptions({"generalized", "full"})],
         "alpha": [STRENGTH],
         "size_penalty": [STRENGTH],
         "ridge": [Interval(Real, 0, STRENGTH.right, closed="both")],
-        "max_rows": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+        "max_samples": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     }
 
     def __init__(
@@ -227,7 +227,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         size_penalty=10.0,
         ridge=0.1,
         balance=0.7,
-        max_rows="auto",
+        max_samples="auto",
         max_iter=100,
         tol=1e-6,
         verbose=0,
@@ -245,7 +245,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         self.size_penalty = size_penalty
         self.ridge = ridge
         self.balance = balance
-        self.max_rows = max_rows
+        self.max_samples = max_samples
         self.max_iter = max_iter
         self.tol = tol
         self.verbose = verbose
@@ -328,25 +328,17 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         """
         # Twelve n x n matrices at the same time; scs keeps some fifty numbers for each entry of M.
         matrices = 12 if self.relaxation == "generalized" else 100
-        return int(8 * matrices * n_samples**2 + 8 * n_samples * n_features)
+        solved = min(n_samples, self._most())
+        return int(8 * matrices * solved**2 + 8 * solved * n_features + 96 * n_samples)
+
+    def _most(self) -> int:
+        return MOST_ROWS[self.relaxation] if self.max_samples == "auto" else self.max_samples
 
     def _check_counts(self, X, weights) -> None:
         if self.relaxation == "full" and find_spec("scs") is None:
             raise ImportError(
                 "relaxation='full' needs scs. Install it: pip install \"maxmargin[sdp]\", or use "
                 "relaxation='generalized'."
-            )
-        n = X.shape[0]
-        most = MOST_ROWS[self.relaxation] if self.max_rows == "auto" else self.max_rows
-        mergeable = not self._pairwise and n <= MERGE_ROWS
-        distinct = count_distinct(X, most + 1) if mergeable and n > most else n
-        if distinct > most:
-            raise ValueError(
-                f"X has {distinct} distinct rows; relaxation={self.relaxation!r} takes at most "
-                f"max_rows={most}. {distinct} rows would need "
-                f"{self.estimate_memory(distinct, X.shape[1]) / 2**30:.1f} GiB and "
-                f"{(distinct / most) ** 3:.0f} times the time of {most}. Fit on a sample and "
-                "predict the rest, or use AlternatingMarginClustering."
             )
         super()._check_counts(X, weights)
 
@@ -357,6 +349,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     # -- the fit ----------------------------------------------------------------------------------
 
     def _fit_model(self, data: FitInput) -> Model:
+        data = data.part(data.chosen(self._most(), self._pairwise))
         fmap, rows = self._features(data)
         solved: list[Relaxed] = []
 
