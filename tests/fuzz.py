@@ -492,7 +492,8 @@ def floor_defects(model, case: Case, caught) -> list[str]:
     """The least size of a cluster, where the method promises one and no warning takes it back."""
     inner = model.estimator if case.inner is not None else model
     n = case.X.shape[0]
-    sampled = getattr(inner, "max_samples", n) < n or getattr(inner, "subset", None) is not None
+    most = getattr(inner, "max_samples", getattr(inner, "subset", None))
+    sampled = isinstance(most, Integral) and most < n
     if sampled or getattr(inner, "cluster_sizes", None) is not None:
         return []
     if isinstance(model, maxmargin.PairwiseMarginClustering) or case.links is not None:

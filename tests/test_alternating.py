@@ -116,7 +116,7 @@ def exhaustive(Z, loss, alpha, balance, epsilon):
 @pytest.mark.parametrize(("loss", "n"), [("squared", 10), ("laplacian", 8), ("hinge", 8)])
 def test_small_problems_equal_exhaustive_search(loss, n):
     rng = np.random.default_rng(7)
-    alpha, balance, cases, hits = 0.1, 0.8, 20, 0
+    alpha, balance, cases, hits = 0.1, 0.8, 10, 0
     epsilon = 0.05 if loss == "laplacian" else 0.0
     for case in range(cases):
         X = rng.normal(size=(n, 2))
@@ -346,7 +346,7 @@ def test_known_labels_with_many_clusters(blobs, make):
     if make is AlternatingMarginClustering:
         model = make(n_clusters=4, balance=0.2, random_state=0)
     else:
-        model = make(AlternatingMarginClustering(balance=0.2), n_clusters=4, random_state=0)
+        model = make(4, estimator=AlternatingMarginClustering(balance=0.2), random_state=0)
     model.fit(X, partial_labels=known)
     assert (model.labels_ == y).all()
     assert (model.predict(X) == y).all()

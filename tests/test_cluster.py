@@ -30,7 +30,7 @@ def fitted():
     return fitted_in_memory
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[3])
 def workers(request):
     distributed = pytest.importorskip("distributed")
     with (

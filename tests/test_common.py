@@ -141,28 +141,25 @@ def hurried(estimator, **params):
 
 
 @every
-@pytest.mark.parametrize("k", [2, 3])
-def test_threads_change_no_bit(estimator, k):
-    X, _ = ringnorm(20_000, seed=k)
+def test_threads_change_no_bit(estimator):
+    X, _ = ringnorm(20_000, seed=3)
     X = X[:, :4]
     few = X[::80] if isinstance(estimator, SemidefiniteMarginClustering) else X
-    fits = [hurried(estimator, n_clusters=k, n_jobs=jobs).fit(few) for jobs in (1, 2, 8)]
-    for other in fits[1:]:
-        assert (fits[0].labels_ == other.labels_).all()
-        assert (fits[0].decision_function(X) == other.decision_function(X)).all()
-        if hasattr(other, "coef_"):
-            assert (fits[0].coef_ == other.coef_).all()
-            assert (fits[0].intercept_ == other.intercept_).all()
+    one, many = (hurried(estimator, n_clusters=3, n_jobs=jobs).fit(few) for jobs in (1, 5))
+    assert (one.labels_ == many.labels_).all()
+    assert (one.decision_function(X) == many.decision_function(X)).all()
+    assert (one.coef_ == many.coef_).all()
+    assert (one.intercept_ == many.intercept_).all()
 
 
 @every
-@pytest.mark.parametrize("k", [pytest.param(2, marks=invariance), 4])
-def test_dense_csr_and_memmap_agree(estimator, k, digits_pair, tmp_path):
+@invariance
+def test_dense_csr_and_memmap_agree(estimator, digits_pair, tmp_path):
     X = digits_pair[0]
     np.save(tmp_path / "X.npy", X)
-    dense = seeded(estimator, k).fit(X)
-    for other in (sparse.csr_matrix(X), sparse.csr_array(X), np.load(tmp_path / "X.npy", "r")):
-        model = seeded(estimator, k).fit(other)
+    dense = seeded(estimator, 3).fit(X)
+    for other in (sparse.csr_array(X), np.load(tmp_path / "X.npy", "r")):
+        model = seeded(estimator, 3).fit(other)
         assert (model.labels_ == dense.labels_).all()
         scores = model.decision_function(other)
         assert scores == pytest.approx(dense.decision_function(X), abs=1e-10)

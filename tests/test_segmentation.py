@@ -205,7 +205,7 @@ def test_bad_pictures_are_refused(image, message):
 
 def test_settings_for_pictures_reach_every_method():
     model = picture_settings(LeastSquaresMarginClustering(), balance=0.2)
-    assert (model.balance, model.cluster_sizes, model.gamma) == (0.2, "adaptive", "auto")
+    assert (model.balance, model.cluster_sizes, model.gamma) == (0.2, "adaptive", "half-median")
     model = picture_settings(AlternatingMarginClustering())
     assert (model.balance, model.gamma, model.tol) == (0.5, 1 / 500**2, 1e-3)
 

@@ -65,7 +65,7 @@ LOOKED_AT = 4000
 ALIKE = 0.95  # adjusted Rand index of answers that count as the same
 CHOICE_ROWS = 5000  # brought into memory to choose the number of clusters by
 SURE, STABLE = 0.9, 0.75
-WITHOUT_LINKS = ("size_prior", "spreads", "max_samples", "n_resamples", "time_budget")
+WITHOUT_LINKS = ("size_prior", "spreads", "time_budget")
 TEXT_WIDTH = 50  # rows with fewer columns are not taken for word counts, however many are zero
 
 
@@ -92,10 +92,11 @@ class MaxMarginClustering(BaseMarginClustering):
     n_init : int or "auto", default="auto"
         Random starts; "auto" is 8, and as many again that are not shaken.
     max_samples : int, default=4000
-        Most rows to fit on; more are subsampled, and the model labels the rest.
+        Most rows to fit on; more are subsampled, and the model labels the rest. With constraints
+        all rows are used.
     n_resamples : int, default=6
         Random parts of the data that are clustered again, to tell how sure the answer is; 0 leaves
-        ``confidence_``, ``stability_`` and ``alternatives_`` out.
+        ``confidence_``, ``stability_`` and ``alternatives_`` out, and so do constraints.
     time_budget : float or None, default=None
         Seconds to search for: as many attempts to improve the clusters as fit in. The answer then
         depends on the speed of the machine; None makes a fixed number of attempts.
