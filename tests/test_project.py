@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -122,3 +123,51 @@ def test_the_classifiers_name_the_supported_versions():
     supported = [c for c in PYPROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", c)]
     assert PYPROJECT["project"]["requires-python"] == ">=3.11"
     assert [c.rpartition(" ")[2] for c in supported] == ["3.11", "3.12", "3.13", "3.14"]
+
+
+# -- who may know what ----------------------------------------------------------------------------
+
+PACKAGE = ROOT / "src" / "maxmargin"
+METHODS = ("alternating", "cutting_plane", "least_squares", "pairwise", "semidefinite")
+STORAGE = "dask|torch|cupy|RowBlocks|LazyRows|DaskRows|DeviceRows|TensorRows|HostTensorRows"
+KNOW_STORAGE = ("_base.py", "io.py", "_data/", "cli/")
+
+
+def code_words(path):
+    """Names and strings of a module, without docstrings."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.alias, ast.ImportFrom)):
+            yield next(str(getattr(node, a)) for a in ("id", "attr", "name", "module")
+                       if hasattr(node, a))  # fmt: skip
+        elif isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)
+
+
+def test_only_the_data_layer_knows_where_rows_are():
+    for path in PACKAGE.rglob("*.py"):
+        if not path.relative_to(PACKAGE).as_posix().startswith(KNOW_STORAGE):
+            named = [word for word in code_words(path) if re.search(STORAGE, word)]
+            assert not named, f"{path.name} names {named}"
+    assert any(re.search(STORAGE, word) for word in code_words(PACKAGE / "_data/dask.py"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_imports_another(method):
+    for path in (PACKAGE / method).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 2:
+                first = (node.module or node.names[0].name).partition(".")[0]
+                assert first not in METHODS, f"{path.name} imports {first}"
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "cutting_plane"])
+def test_a_method_opens_with_its_problem_and_its_equations(method):
+    text = ast.get_docstring(ast.parse((PACKAGE / method / "__init__.py").read_text()))
+    assert ".. math::" in text and re.search(r"^in the paper +here$", text, re.M)

@@ -298,6 +298,7 @@ def _can_whiten(shape: tuple[int, int], s: Settings) -> bool:
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
+    """Return the map from rows to their kernel values with all rows."""
     offset = None
     shift = kernel in ("rbf", "laplacian") or (kernel == "linear" and s.center)
     if not sparse.issparse(X) and (s.pca is not None or shift or axes is not None):
@@ -337,6 +338,7 @@ def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
 
 
 def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) -> LabelProblem:
+    """Return what the search maximises, with the sizes it keeps to."""
     weights = similarity.weights
     total, k = weights.sum(), s.n_clusters
     floor = size_floor(s.balance, total, k, data.whole)
@@ -398,6 +400,7 @@ def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
 
 
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
+    """Return how long and in which way to search."""
     kicks = s.n_kicks
     if kicks == "auto" and s.size_prior > 0:
         kicks = TEMPERED_KICKS

@@ -1,43 +1,4 @@
-r"""Margin clustering with must-links, cannot-links and known classes.
-
-Zeng & Cheung, "Semi-Supervised Maximum Margin Clustering with Pairwise Constraints", IEEE
-Transactions on Knowledge and Data Engineering 24(5), 2012. One score s_z(x) = w_z'x for each
-cluster z:
-
-.. math::
-    \min_W\; \frac{\alpha}{2} |W|^2 + \frac{1}{L} \sum_{j=1}^L \eta_j
-    + \frac{\delta}{U k} \sum_{i \in \mathcal{U}} \sum_z
-      \{1 - [\max_y s_y(x_i) - s_z(x_i)]\}_+
-
-The best clusters that keep link j must beat the best that break it by a margin of one:
-
-.. math::
-    \eta_j = \{1 - [\max_{\text{kept}} (s_y(x_{j1}) + s_z(x_{j2}))
-    - \max_{\text{broken}} (s_y(x_{j1}) + s_z(x_{j2}))]\}_+
-
-A must-link is kept by y = z, a cannot-link by y != z. A known class c costs
-{1 - [s_c(x) - max_{z != c} s_z(x)]}_+ and counts among the L. The inner maxima make the problem
-non-convex; fixing their clusters at the present W leaves a convex problem (CCCP).
-
-=======================================  =========================================================
-in the paper                             here
-=======================================  =========================================================
-(2), (3) Hu et al.                       ``loss="hu"``, ``_numba.hu_losses``
-(4)-(7) losses of links                  ``_numba.link_losses``
-(6) the objective                        ``_problem.PairProblem.objective``
-(10)-(16) linearisation                  ``PairProblem.linearise``, ``_numba``
-(17), (21) the convex problem            ``PairProblem.risk``
-(18)-(20) the start                      ``_starts.eigenvector_axes``
-Algorithm 1 (CCCP)                       ``_search.Stage``, ``Search``
-Theorem 1, (22)                          ``_solvers.ball_radius``
-(23)-(25), Algorithm 2                   ``_solvers.solve_subgradient``
-=======================================  =========================================================
-
-The paper's start is a lottery: the signs of eigenvectors are arbitrary, and S_m is singular where
-links are few. Here several starts are followed with the links alone, and the best by objective is
-continued with all rows. Its subgradient steps forget where they started; the bundle method takes
-an eighth of the passes and less, and knows how far it is from the optimum.
-"""
+"""The estimator: see the folder's docstring for the problem it solves."""
 
 from __future__ import annotations
 
