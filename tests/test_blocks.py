@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import numpy as np
+import psutil
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -21,7 +22,7 @@ from maxmargin import (
 )
 from maxmargin._core.features import mapped_rows
 from maxmargin._core.rows import Rows, scores, weighted_gram, weighted_sum
-from maxmargin._data.blocks import RowBlocks
+from maxmargin._data.blocks import RowBlocks, _control_group_room, available_memory
 from maxmargin.cli import main as cli
 from maxmargin.cli.blocks import Progress
 
@@ -399,6 +400,30 @@ def test_no_scheduler_at_the_address(rows, tmp_path):
     )
     assert done.returncode == 1
     assert "no scheduler answers" in done.stderr
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_limits_of_control_groups_are_respected(version, tmp_path):
+    top = tmp_path / "memory" if version == 1 else tmp_path
+    limit, used = ("limit_in_bytes", "usage_in_bytes") if version == 1 else ("max", "current")
+    for group, most in ((top, 10_000), (top / "a", 2000), (top / "a/b", "max")):
+        group.mkdir(exist_ok=True)
+        (group / f"memory.{limit}").write_text(
+            f"{2**63 - 1 if most == 'max' and version == 1 else most}\n"
+        )
+        (group / f"memory.{used}").write_text("1500\n")
+        (group / "memory.stat").write_text("active_file 7\ninactive_file 300\n")
+    own = tmp_path / "own"
+    own.write_text(f"3:cpu:/\n4:{'memory' if version == 1 else ''}:/a/b\n")
+    assert _control_group_room(tmp_path, own) == 2000 - 1500 + 300
+    own.write_text("3:cpu:/\n")
+    assert _control_group_room(tmp_path, own) == np.inf
+    assert available_memory() <= psutil.virtual_memory().total
+
+
+def test_memory_is_not_guessed_without_psutil(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert available_memory() == np.inf
 
 
 def test_the_bar_says_pass_share_and_rest(monkeypatch):

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin._data import csv_text as csv_reader
 from maxmargin._files import DataError, atomic_write, atomic_writes, check_writable
 from maxmargin._findings import inspect_rows
 from maxmargin.io import open_rows, read_labels, read_rows, write_labels
@@ -75,7 +74,6 @@ def test_numbers_of_every_size_are_read_exactly(tmp_path):
 
 
 def test_blocks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_reader, "_BLOCK_CELLS", 12)
     np.testing.assert_array_equal(read_rows(put(tmp_path, "d.csv", csv_text(X))).X, X)
 
 
