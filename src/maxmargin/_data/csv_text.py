@@ -126,32 +126,36 @@ def _has_header(rows: list[list[str]], wish: Wish) -> bool:
 def _read_numbers(path: Path, layout: Layout):
     """Numbers, no text columns and the columns kept, by pyarrow; None if it needs a closer look."""
     pa, pc = needed("pyarrow"), needed("pyarrow.csv")
-    kept = layout.wish.kept
+    kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
     types = dict.fromkeys(kept, pa.string()) | dict.fromkeys(layout.wanted, pa.float64())
+    options = (
+        pc.ReadOptions(
+            column_names=layout.names,
+            skip_rows=layout.header_lines,
+            block_size=max(1 << 20, 8 * layout.longest),  # no row may be longer
+        ),
+        pc.ParseOptions(delimiter=layout.delimiter, newlines_in_values=layout.quoted),
+        pc.ConvertOptions(column_types=types, include_columns=list(types), null_values=_SPELLED),
+    )
+    blocks = []
     try:
         with open_bytes(path) as file:
-            table = pc.read_csv(
-                _single_spaced(file) if layout.delimiter == " " else file,
-                pc.ReadOptions(
-                    column_names=layout.names,
-                    skip_rows=layout.header_lines,
-                    block_size=max(1 << 20, 8 * layout.longest),  # no row may be longer
-                ),
-                pc.ParseOptions(delimiter=layout.delimiter, newlines_in_values=layout.quoted),
-                pc.ConvertOptions(
-                    column_types=types, include_columns=list(types), null_values=_SPELLED
-                ),
-            )
+            # Block by block: the memory of the columns is used again, and the rows fit the cache.
+            source = _single_spaced(file) if layout.delimiter == " " else file
+            for batch in pc.open_csv(source, *options):
+                table = pa.Table.from_batches([batch])
+                blocks.append(rows_of(table, layout.wanted, np.float64))
+                for name, column in kept.items():
+                    column += [cell.strip() for cell in table.column(name).to_pylist()]
     except pa.ArrowInvalid:
         return None
-    cells = {name: [cell.strip() for cell in table.column(name).to_pylist()] for name in kept}
-    if any(column and "\n" in column[-1] for column in cells.values()):
+    if any(column and "\n" in column[-1] for column in kept.values()):
         return None  # perhaps a quote that is not closed, which pyarrow takes for a long cell
-    X = rows_of(table, layout.wanted, np.float64)
-    return X, {}, {name: np.array(column, dtype=object) for name, column in cells.items()}
+    return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, _as_arrays(kept)
 
 
 def _single_spaced(file: BinaryIO) -> BinaryIO:
+    """Text whose columns are parted by one space each, for a reader that wants it so."""
     text = re.sub(rb"[ \t]+", b" ", file.read())
     return io.BytesIO(re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE))
 
@@ -174,7 +178,11 @@ def _read_cells(path: Path, layout: Layout):
             for name, column in kept.items():
                 column.append(fields[place[name]].strip())
     X = np.array(cells).reshape(-1, len(wanted)) if wanted else np.empty((0, 0))
-    return X, text, {name: np.array(column, dtype=object) for name, column in kept.items()}
+    return X, text, _as_arrays(kept)
+
+
+def _as_arrays(kept: dict[str, list[str]]) -> dict[str, np.ndarray]:
+    return {name: np.array(column, dtype=object) for name, column in kept.items()}
 
 
 def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
