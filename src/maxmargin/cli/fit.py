@@ -14,17 +14,18 @@ from . import UsageError
 from .blocks import add_blocks, asked_for, fit_blocks
 from .data import (
     add_data,
-    add_out,
+    add_outputs,
+    add_standardize,
     check_outputs,
     named_rows,
     plural,
     reading,
     standardizer,
+    table_of,
     told_files,
     write_results,
-    writing,
 )
-from .methods import METHODS, OPTIONS, build_estimator, positive
+from .methods import METHODS, add_options, build_estimator, given_options, positive
 
 SUMMARY = "cluster the rows of a file"
 EXAMPLE = "maxmargin fit people.csv -k 2 --id-column name --out labels.csv --model people.skops"
@@ -56,31 +57,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="must-links and cannot-links between the rows, as label writes them (auto, pairwise)",
     )
-    parser.add_argument(
-        "--standardize", action="store_true", help="bring all columns to unit variance first"
-    )
-    for name, spec in OPTIONS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", **spec)
+    add_standardize(parser)
     add_blocks(parser)
-    add_out(parser)
-    parser.add_argument("--model", metavar="FILE", help="save the model: .skops, .joblib")
-    parser.add_argument("--plot", metavar="FILE", help="draw the clusters: .png, .pdf, .svg")
+    add_outputs(parser, "out", "model", "plot")
+    add_options(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Cluster a file and write what was asked for."""
+    check_outputs(args, "out", "model", "plot")
+    estimator = build_estimator(args.method, args.n_clusters, given_options(args))
+    start = time.perf_counter()
+    if asked_for(args):
+        rows, ids, known = fit_blocks(args, estimator), None, {}
+        seconds = time.perf_counter() - start
+        wrote = write_results(args, estimator, estimator.labels_)
+    else:
+        rows, ids, known, seconds, wrote = _in_memory(args, estimator)
+    # -1 stands for the exemplar of a cluster without rows.
+    exemplars = [None if i < 0 else i for i in estimator.exemplar_indices_.tolist()]
+    return {
+        "method": args.method,
+        "data": args.data,
+        "n_rows": rows.shape[0],
+        "n_columns": rows.shape[1],
+        "seconds": seconds,
+        "n_clusters": len(estimator.cluster_sizes_),
+        "cluster_sizes": estimator.cluster_sizes_,
+        "exemplars": exemplars if ids is None else [i if i is None else ids[i] for i in exemplars],
+        "objective": estimator.objective_,
+        "n_iter": estimator.n_iter_,
+        "stop_reason": estimator.stop_reason_,
+        **_about_certainty(estimator),
+        "known_labels": known,
+        "wrote": wrote,
+        **({} if args.out else {"labels": estimator.labels_}),
+    }
+
+
+def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
+    """Read all rows, fit and write; return rows, ids, clusters of known labels, time and files."""
     from sklearn.pipeline import make_pipeline
 
     from maxmargin.io import read_rows
 
-    check_outputs(args, "out", "model", "plot")
-    given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
-    estimator = build_estimator(args.method, args.n_clusters, given)
-    if asked_for(args):
-        return _in_blocks(args, estimator)
     table = read_rows(args.data, label_column=args.partial_labels, **reading(args))
     partial, classes = _known_labels(table, args.partial_labels)
-    links = _links(args, table)
+    links = _links(args)
     X = named_rows(table)
     model = make_pipeline(standardizer(X), estimator) if args.standardize else estimator
     start = time.perf_counter()
@@ -88,45 +111,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     _warn_if_unstable(estimator)
     labels = estimator.labels_
-    return {
-        "method": args.method,
-        "data": table.source,
-        "n_rows": table.X.shape[0],
-        "n_columns": table.X.shape[1],
-        "seconds": seconds,
-        **_about_model(estimator, table.ids),
-        "known_labels": {
-            name: int(labels[partial == code][0]) for code, name in enumerate(classes)
-        },
-        "wrote": write_results(args, model, table, X, labels),
-        **({} if args.out else {"labels": labels}),
-    }
-
-
-def _in_blocks(args: argparse.Namespace, estimator: Any) -> dict[str, Any]:
-    """Cluster a file that need not fit into memory; labels are written without margins."""
-    from maxmargin.io import write_labels
-    from maxmargin.persistence import save_model
-
-    start = time.perf_counter()
-    rows = fit_blocks(args, estimator)
-    seconds = time.perf_counter() - start
-    with writing(args) as (to, wrote):
-        if "out" in to:
-            write_labels(to["out"], estimator.labels_)
-        if "model" in to:
-            save_model(estimator, to["model"])
-    return {
-        "method": args.method,
-        "data": args.data,
-        "n_rows": rows.shape[0],
-        "n_columns": rows.shape[1],
-        "seconds": seconds,
-        **_about_model(estimator, None),
-        "known_labels": {},
-        "wrote": wrote,
-        **({} if args.out else {"labels": estimator.labels_}),
-    }
+    known = {name: int(labels[partial == code][0]) for code, name in enumerate(classes)}
+    return table.X, table.ids, known, seconds, write_results(args, model, labels, table, X)
 
 
 def _known_labels(table: Any, column: str | None) -> tuple[Any, tuple[str, ...]]:
@@ -143,7 +129,7 @@ def _known_labels(table: Any, column: str | None) -> tuple[Any, tuple[str, ...]]
     return partial, classes
 
 
-def _links(args: argparse.Namespace, table: Any) -> Any:
+def _links(args: argparse.Namespace) -> Any:
     from maxmargin import PairwiseConstraints
 
     if args.links is None:
@@ -154,7 +140,7 @@ def _links(args: argparse.Namespace, table: Any) -> Any:
 
 
 def _fit(model: Any, estimator: Any, X: Any, **known: Any) -> None:
-    """Fit with a progress bar where a person watches; whatever prints goes to stderr."""
+    """Fit with a progress bar if a person watches; whatever prints goes to stderr."""
     from maxmargin import _callbacks
 
     prefix = "" if model is estimator else f"{model.steps[-1][0]}__"
@@ -182,20 +168,6 @@ def _warn_if_unstable(estimator: Any) -> None:
         )
 
 
-def _about_model(estimator: Any, ids: Any) -> dict[str, Any]:
-    # -1 stands for the exemplar of a cluster without rows.
-    exemplars = [None if i < 0 else i for i in estimator.exemplar_indices_.tolist()]
-    return {
-        "n_clusters": len(estimator.cluster_sizes_),
-        "cluster_sizes": estimator.cluster_sizes_,
-        "exemplars": exemplars if ids is None else [i if i is None else ids[i] for i in exemplars],
-        "objective": estimator.objective_,
-        "n_iter": estimator.n_iter_,
-        "stop_reason": estimator.stop_reason_,
-        **_about_certainty(estimator),
-    }
-
-
 def _about_certainty(estimator: Any) -> dict[str, Any]:
     """What was chosen, and how sure the answer is, for the method that tells."""
     import numpy as np
@@ -211,18 +183,22 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
     return told
 
 
-def tell(result: dict[str, Any]) -> Iterator[str]:
+def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     yield (
         f"{result['method']}: {result['n_rows']:,} rows, {result['n_columns']:,} columns -> "
         f"{plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
         f"({result['stop_reason']} after {plural(result['n_iter'], 'iteration')})"
     )
-    sure = result.get("confidence")
-    yield f"  cluster      rows   share{'' if sure is None else '  confidence'}  most certain row"
-    for j, (size, row) in enumerate(zip(result["cluster_sizes"], result["exemplars"])):
-        level = "" if sure is None else f"{sure[j]:>12.2f}"
-        yield f"  {j:>7}{size:>10,}{size / result['n_rows']:>8.1%}{level}  {row}"
+    columns = {
+        "cluster": map(str, range(result["n_clusters"])),
+        "rows": [f"{size:,}" for size in result["cluster_sizes"]],
+        "share": [f"{size / result['n_rows']:.1%}" for size in result["cluster_sizes"]],
+    }
+    if "confidence" in result:
+        columns["confidence"] = [f"{level:.2f}" for level in result["confidence"]]
+    columns["most certain row"] = map(str, result["exemplars"])
+    yield table_of(columns, zip(*columns.values()))
     yield from result.get("report", [])
     yield f"objective {result['objective']:.6g}"
     for name, cluster in result["known_labels"].items():

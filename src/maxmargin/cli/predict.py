@@ -7,7 +7,15 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from .data import add_data, add_out, check_outputs, label_columns, named_rows, reading, told_files
+from .data import (
+    add_data,
+    add_outputs,
+    check_outputs,
+    label_columns,
+    named_rows,
+    reading,
+    told_files,
+)
 
 SUMMARY = "put the rows of a file into the clusters of a saved model"
 EXAMPLE = "maxmargin predict people.skops new.csv --id-column name --out new-labels.csv"
@@ -17,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", metavar="MODEL", help="a model saved by fit --model")
     add_data(parser)
-    add_out(parser)
+    add_outputs(parser, "out")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
