@@ -27,6 +27,7 @@ OPTIONAL = {
     "skops",
     "PIL",
     "polars",
+    "psutil",
     "scs",
 }
 

@@ -90,7 +90,8 @@ def inspect_rows(
         return Inspection(str(path), "unknown", 0, 0, (Finding("error", error.what, error.remedy),))
     findings = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
     findings.sort(key=lambda finding: finding.level)  # "error" is before "warning"
-    return Inspection(str(path), kind, *sheet.X.shape, tuple(findings))
+    n_rows, n_columns = sheet.X.shape
+    return Inspection(str(path), kind, n_rows, n_columns, tuple(findings))
 
 
 def errors(sheet: Sheet) -> Iterator[Finding]:
@@ -193,36 +194,29 @@ def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[
     X = sheet.X[:sample_rows].astype(np.float64)
     all_seen = sheet.X.shape[0] <= sample_rows
     of_sample = "" if all_seen else f" (in the first {sample_rows} rows)"
-    yield from _about_magnitude(X)
     yield from _about_rows(X, n_clusters, of_sample)
     yield from _about_columns(X, sheet, of_sample)
 
 
-def _about_magnitude(X: Any) -> Iterator[Finding]:
+def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
+    from ._core.dedup import count_distinct
     from ._core.features import check_magnitude
+    from ._data.source import MemoryRows
 
     try:
         check_magnitude(X)
     except ValueError as error:
         what, _, remedy = str(error).rpartition(". ")
         yield Finding("error", what, remedy)
-
-
-def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
-    from ._core.dedup import count_distinct
-    from ._data.source import MemoryRows
-
     n_rows = X.shape[0]
     distinct = count_distinct(MemoryRows(X), at_least=n_rows)
     if n_clusters is not None and distinct < n_clusters and not of_sample:
         what = f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows"
         yield Finding("error", what, "Ask for fewer clusters")
     if distinct < n_rows:
-        yield Finding(
-            "warning",
-            f"{n_rows - distinct} of {n_rows} rows repeat an earlier row{of_sample}",
-            "Equal rows share a cluster; many of them can make the size bound impossible to meet",
-        )
+        what = f"{n_rows - distinct} of {n_rows} rows repeat an earlier row{of_sample}"
+        remedy = "Equal rows share a cluster; many can make the size bound impossible to meet"
+        yield Finding("warning", what, remedy)
 
 
 def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:

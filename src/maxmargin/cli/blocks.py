@@ -19,17 +19,10 @@ NOT_IN_BLOCKS = ("partial_labels", "links", "standardize", "plot", "id_column")
 
 def add_blocks(parser: argparse.ArgumentParser) -> None:
     """Declare how to read files that do not fit into memory."""
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        type=_size,
-        help="read DATA (parquet, npy, zarr) block by block, within this much memory: 2GiB",
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="spread the work over a dask cluster: tcp://host:8786, or local",
-    )
+    within = "read DATA (parquet, npy, zarr) block by block, within this much memory: 2GiB"
+    parser.add_argument("--memory", metavar="SIZE", type=_size, help=within)
+    where = "spread the work over a dask cluster: tcp://host:8786, or local"
+    parser.add_argument("--dask", metavar="ADDRESS", help=where)
 
 
 def _size(text: str) -> int:

@@ -20,11 +20,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     add("data", metavar="DATA", help="csv, tsv, txt (also .gz), parquet, npy, npz or svmlight file")
     add("--id-column", metavar="NAME", help="the column that names the rows")
     add("--drop", metavar="NAME,...", action="append", default=[], help="columns to leave out")
-    add(
-        "--header",
-        action=argparse.BooleanOptionalAction,
-        help="whether the first line of a csv file holds names (default: look)",
-    )
+    header = "whether the first line of a csv file holds names (default: look)"
+    add("--header", action=argparse.BooleanOptionalAction, help=header)
     formats = ["csv", "parquet", "npy", "npz", "svmlight"]
     add("--format", choices=formats, help="how to read DATA (default: by its name)")
 
@@ -42,17 +39,15 @@ def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
 
 def add_standardize(parser: argparse.ArgumentParser) -> None:
     """Declare that columns can be brought to one scale."""
-    parser.add_argument(
-        "--standardize", action="store_true", help="bring all columns to unit variance first"
-    )
+    about = "bring all columns to unit variance first"
+    parser.add_argument("--standardize", action="store_true", help=about)
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """Return what `add_data` declared as keywords of `read_rows`."""
     drop = [name for text in args.drop for name in text.split(",") if name]
-    return {
-        "id_column": args.id_column, "drop": drop, "header": args.header, "format": args.format,
-    }  # fmt: skip
+    kept = {name: getattr(args, name) for name in ("id_column", "header", "format")}
+    return {**kept, "drop": drop}
 
 
 def named_rows(table: Any) -> Any:

@@ -25,12 +25,8 @@ METHODS = ("k-means", "maxmargin")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="maxmargin-demo",
-        help="where to write (default: maxmargin-demo)",
-    )
+    place = "maxmargin-demo"
+    parser.add_argument("--out", metavar="FOLDER", default=place, help=f"where (default: {place})")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

@@ -10,21 +10,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from . import UsageError
+from . import UsageError, data
 from .blocks import add_blocks, asked_for, fit_blocks
-from .data import (
-    add_data,
-    add_outputs,
-    add_standardize,
-    check_outputs,
-    named_rows,
-    plural,
-    reading,
-    standardizer,
-    table_of,
-    told_files,
-    write_results,
-)
 from .methods import METHODS, add_options, build_estimator, given_options, positive
 
 SUMMARY = "cluster the rows of a file"
@@ -33,45 +20,31 @@ EXAMPLE = "maxmargin fit people.csv -k 2 --id-column name --out labels.csv --mod
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_data(parser)
-    parser.add_argument(
-        "-k",
-        "--n-clusters",
-        type=positive,
-        metavar="K",
-        help="number of clusters (default: chosen by how stable they are)",
-    )
-    parser.add_argument(
-        "--method",
-        choices=list(METHODS),
-        default="auto",
-        help="clustering method (default: auto, which needs no settings)",
-    )
-    parser.add_argument(
-        "--partial-labels",
-        metavar="COLUMN",
-        help="the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown",
-    )
-    parser.add_argument(
-        "--links",
-        metavar="FILE",
-        help="must-links and cannot-links between the rows, as label writes them (auto, pairwise)",
-    )
-    add_standardize(parser)
+    data.add_data(parser)
+    add = parser.add_argument
+    chosen = "number of clusters (default: chosen by how stable they are)"
+    add("-k", "--n-clusters", type=positive, metavar="K", help=chosen)
+    method = "clustering method (default: auto, which needs no settings)"
+    add("--method", choices=list(METHODS), default="auto", help=method)
+    known = "the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown"
+    add("--partial-labels", metavar="COLUMN", help=known)
+    links = "must-links and cannot-links between rows, as label writes them (auto, pairwise)"
+    add("--links", metavar="FILE", help=links)
+    data.add_standardize(parser)
     add_blocks(parser)
-    add_outputs(parser, "out", "model", "plot")
+    data.add_outputs(parser, "out", "model", "plot")
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Cluster a file and write what was asked for."""
-    check_outputs(args, "out", "model", "plot")
+    data.check_outputs(args, "out", "model", "plot")
     estimator = build_estimator(args.method, args.n_clusters, given_options(args))
     start = time.perf_counter()
     if asked_for(args):
         rows, ids, known = fit_blocks(args, estimator), None, {}
         seconds = time.perf_counter() - start
-        wrote = write_results(args, estimator, estimator.labels_)
+        wrote = data.write_results(args, estimator, estimator.labels_)
     else:
         rows, ids, known, seconds, wrote = _in_memory(args, estimator)
     # -1 stands for the exemplar of a cluster without rows.
@@ -101,18 +74,18 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
 
     from maxmargin.io import read_rows
 
-    table = read_rows(args.data, label_column=args.partial_labels, **reading(args))
+    table = read_rows(args.data, label_column=args.partial_labels, **data.reading(args))
     partial, classes = _known_labels(table, args.partial_labels)
     links = _links(args)
-    X = named_rows(table)
-    model = make_pipeline(standardizer(X), estimator) if args.standardize else estimator
+    X = data.named_rows(table)
+    model = make_pipeline(data.standardizer(X), estimator) if args.standardize else estimator
     start = time.perf_counter()
     _fit(model, estimator, X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
     _warn_if_unstable(estimator)
     labels = estimator.labels_
     known = {name: int(labels[partial == code][0]) for code, name in enumerate(classes)}
-    return table.X, table.ids, known, seconds, write_results(args, model, labels, table, X)
+    return table.X, table.ids, known, seconds, data.write_results(args, model, labels, table, X)
 
 
 def _known_labels(table: Any, column: str | None) -> tuple[Any, tuple[str, ...]]:
@@ -187,8 +160,8 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     yield (
         f"{result['method']}: {result['n_rows']:,} rows, {result['n_columns']:,} columns -> "
-        f"{plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
-        f"({result['stop_reason']} after {plural(result['n_iter'], 'iteration')})"
+        f"{data.plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
+        f"({result['stop_reason']} after {data.plural(result['n_iter'], 'iteration')})"
     )
     columns = {
         "cluster": map(str, range(result["n_clusters"])),
@@ -198,12 +171,12 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     if "confidence" in result:
         columns["confidence"] = [f"{level:.2f}" for level in result["confidence"]]
     columns["most certain row"] = map(str, result["exemplars"])
-    yield table_of(columns, zip(*columns.values()))
+    yield data.table_of(columns, zip(*columns.values()))
     yield from result.get("report", [])
     yield f"objective {result['objective']:.6g}"
     for name, cluster in result["known_labels"].items():
         yield f"known label {name!r} is cluster {cluster}"
     if result["wrote"]:
-        yield told_files(result["wrote"])
+        yield data.told_files(result["wrote"])
     else:
         yield "nothing written: add --out labels.csv, --model model.skops or --plot picture.png"

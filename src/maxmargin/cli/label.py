@@ -12,19 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .data import (
-    add_data,
-    add_outputs,
-    add_standardize,
-    check_outputs,
-    named_rows,
-    plural,
-    reading,
-    standardizer,
-    table_of,
-    told_files,
-    write_results,
-)
+from . import data
 from .methods import add_options, build_estimator, given_options, positive
 
 SUMMARY = "ask which rows belong together, and cluster with the answers"
@@ -39,19 +27,16 @@ SHOWN_COLUMNS = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_data(parser)
+    data.add_data(parser)
     add = parser.add_argument
     add("-k", "--n-clusters", type=positive, required=True, metavar="K", help="number of clusters")
-    add(
-        "--answers",
-        metavar="FILE",
-        help="where answers are kept and gone on from (default: DATA with the ending .links.csv)",
-    )
+    answers = "where answers are kept and gone on from (default: DATA with the ending .links.csv)"
+    add("--answers", metavar="FILE", help=answers)
     refit = "fit anew after N answers (default: 5)"
     add("--refit", type=positive, default=5, metavar="N", help=refit)
     add("--limit", type=positive, metavar="N", help="stop after N answers")
-    add_standardize(parser)
-    add_outputs(parser, "out", "model")
+    data.add_standardize(parser)
+    data.add_outputs(parser, "out", "model")
     add_options(parser, ["pairwise"])
 
 
@@ -64,16 +49,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from maxmargin.io import read_rows
 
     args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
-    check_outputs(args, "out", "model")
+    data.check_outputs(args, "out", "model")
     options = {"on_conflict": "soft", **given_options(args, ["pairwise"])}
     estimator = build_estimator("pairwise", args.n_clusters, options)
-    table = read_rows(args.data, **reading(args))
-    X = named_rows(table)
-    scaler = standardizer(X) if args.standardize else None
+    table = read_rows(args.data, **data.reading(args))
+    X = data.named_rows(table)
+    scaler = data.standardizer(X) if args.standardize else None
     fitted_on = X if scaler is None else scaler.fit_transform(X)
     with AnswerLog.open(args.answers, X.shape[0]) as log:
         if log.answers:
-            _say(f"going on from {plural(len(log.answers), 'answer')} in {args.answers}")
+            _say(f"going on from {data.plural(len(log.answers), 'answer')} in {args.answers}")
         # The seed moves on with the answers: a resumed session does not repeat its first questions.
         seed = (args.random_state or 0) + len(log.answers)
         loop = PairQueries(estimator, fitted_on, random_state=seed)
@@ -83,7 +68,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         session.ask_on()
         estimator = loop.fit()
         model = estimator if scaler is None else make_pipeline(scaler, estimator)
-        wrote = write_results(args, model, estimator.labels_, table, X)
+        wrote = data.write_results(args, model, estimator.labels_, table, X)
     codes = [_code(answer.relation) for answer in log.answers]
     names = {"same": 1, "different": -1, "unknown": 0}
     return {
@@ -152,7 +137,7 @@ class _Session:
         self.log.append(Answer(int(pair[0]), int(pair[1]), said))
         self.loop.tell([pair], [_code(said)])
         self.given += 1
-        _say(f"noted ({plural(len(self.log.answers), 'answer')}): {said}")
+        _say(f"noted ({data.plural(len(self.log.answers), 'answer')}): {said}")
 
     def _asked(self, pair) -> str:
         for line in side_by_side(self.table, *pair):
@@ -214,7 +199,7 @@ def changes(old: Any, new: Any) -> str:
     moved = round((1.0 - clustering_accuracy(old, new)) * len(old))
     sizes = ", ".join(f"{size:,}" for size in sorted(np.bincount(new), reverse=True))
     whose = "its cluster" if moved == 1 else "their clusters"
-    return f"fitted anew: {plural(moved, 'row')} changed {whose}; sizes {sizes}"
+    return f"fitted anew: {data.plural(moved, 'row')} changed {whose}; sizes {sizes}"
 
 
 def _say(line: str) -> None:
@@ -224,11 +209,11 @@ def _say(line: str) -> None:
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what came of the answers."""
     counts = ", ".join(f"{count} {name}" for name, count in result["answers"].items())
-    yield f"{plural(sum(result['answers'].values()), 'answer')}: {counts}"
-    yield f"{plural(result['violated'], 'link')} broken by the clusters"
+    yield f"{data.plural(sum(result['answers'].values()), 'answer')}: {counts}"
+    yield f"{data.plural(result['violated'], 'link')} broken by the clusters"
     rows = [
         (str(j), f"{size:,}", f"{size / result['n_rows']:.1%}")
         for j, size in enumerate(result["cluster_sizes"])
     ]
-    yield table_of(("cluster", "rows", "share"), rows)
-    yield told_files(result["wrote"])
+    yield data.table_of(("cluster", "rows", "share"), rows)
+    yield data.told_files(result["wrote"])
