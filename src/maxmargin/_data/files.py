@@ -7,7 +7,6 @@ and can travel to another process, where it opens the file again.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -177,25 +176,3 @@ def _open_zarr(path: Path, wish: Wish) -> RowBlocks:
     sizes = _sizes(found.shape[0], found.chunks[0])
     reader = ZarrReader(path, found.chunks[0])
     return RowBlocks(reader, sizes, found.shape[1], float_for([found.dtype]), name=str(path))
-
-
-def size_of(text: str) -> int:
-    """Bytes of a size like ``2GiB``, ``500MB`` or ``4096``.
-
-    Examples
-    --------
-    >>> size_of("2GiB"), size_of("1.5 kB"), size_of("64m")
-    (2147483648, 1500, 67108864)
-    """
-    match = re.fullmatch(r"([\d.]*\d[\d.]*) *([kmgt]?)(i?b?)", text.strip().lower())
-    try:
-        number, letter, unit = match.groups()  # type: ignore[union-attr]
-        size = int(
-            float(number)
-            * (1000 if letter and unit == "b" else 1024) ** " kmgt".index(letter or " ")
-        )
-    except (AttributeError, ValueError):
-        size = 0
-    if size < 1:
-        raise ValueError(f"{text!r} is no size; give one like 2GiB or 500MB")
-    return size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,18 +21,26 @@ NOT_IN_BLOCKS = ("partial_labels", "links", "standardize", "plot", "id_column")
 def add_blocks(parser: argparse.ArgumentParser) -> None:
     """Declare how to read files that do not fit into memory."""
     within = "read DATA (parquet, npy, zarr) block by block, within this much memory: 2GiB"
-    parser.add_argument("--memory", metavar="SIZE", type=_size, help=within)
+    parser.add_argument("--memory", metavar="SIZE", type=size_of, help=within)
     where = "spread the work over a dask cluster: tcp://host:8786, or local"
     parser.add_argument("--dask", metavar="ADDRESS", help=where)
 
 
-def _size(text: str) -> int:
-    from maxmargin._data.files import size_of
+def size_of(text: str) -> int:
+    """Read a size in bytes.
 
-    try:
-        return size_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    Examples
+    --------
+    >>> size_of("2GiB"), size_of("1.5 kB"), size_of("64m")
+    (2147483648, 1500, 67108864)
+    """
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+) *([kmgt]?)(i?b?)", text.strip().lower())
+    number, letter, unit = match.groups() if match else ("0", "", "")
+    base = 1000 if unit == "b" else 1024
+    size = int(float(number) * base ** (1 + "kmgt".index(letter) if letter else 0))
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; give one like 2GiB or 500MB")
+    return size
 
 
 def asked_for(args: argparse.Namespace) -> bool:

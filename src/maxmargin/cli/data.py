@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,30 +106,20 @@ def check_output(option: str, path: str, suffixes: tuple[str, ...], taken: dict[
         raise UsageError(f"{option} {path} would overwrite {taken[resolved(path)]}")
 
 
-@contextlib.contextmanager
-def writing(args: argparse.Namespace) -> Iterator[tuple[dict[str, Path], dict[str, str]]]:
-    """Write the outputs that were asked for, all of them or none.
-
-    Yields where to write the output of each option that was given, and what is written where.
-    """
-    from maxmargin._files import atomic_writes
-
-    asked = {name: vars(args)[name] for name in OUTPUTS if vars(args).get(name)}
-    with atomic_writes(list(asked.values())) as partials:
-        yield dict(zip(asked, partials)), {OUTPUTS[name]: path for name, path in asked.items()}
-
-
 def write_results(
     args: argparse.Namespace, model: Any, labels: Any, table: Any = None, X: Any = None
 ) -> dict[str, str]:
-    """Write labels, model and picture, whichever were asked for; return what is written where.
+    """Write labels, model and picture, all that were asked for or none; return what is where.
 
     Rows that were read block by block are not at hand: then labels are written without margins.
     """
+    from maxmargin._files import atomic_writes
     from maxmargin.io import write_labels
     from maxmargin.persistence import save_model
 
-    with writing(args) as (to, wrote):
+    asked = {name: vars(args)[name] for name in OUTPUTS if vars(args).get(name)}
+    with atomic_writes(list(asked.values())) as partials:
+        to = dict(zip(asked, partials))
         if "out" in to:
             beside = {} if table is None else label_columns(args, model, table, X)
             write_labels(to["out"], labels, **beside)
@@ -145,7 +134,7 @@ def write_results(
             figure = Figure(figsize=(6.4, 4.8), layout="constrained")
             plot_clusters(model, X, labels, ax=figure.subplots())
             figure.savefig(to["plot"], dpi=150)
-    return wrote
+    return {OUTPUTS[name]: path for name, path in asked.items()}
 
 
 def told_files(wrote: dict[str, str]) -> str:
