@@ -22,13 +22,8 @@ from . import UsageError, check, demo, fit, info, label, predict, segment
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS: dict[str, ModuleType] = {
-    "demo": demo,
-    "fit": fit,
-    "predict": predict,
-    "label": label,
-    "segment": segment,
-    "check": check,
-    "info": info,
+    module.__name__.rpartition(".")[2]: module
+    for module in (demo, fit, predict, label, segment, check, info)
 }
 PACKAGES = ("pandas", "pyarrow", "psutil", "rich", "skops")  # the extra "cli"
 
@@ -76,17 +71,7 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit code.
-
-    Parameters
-    ----------
-    argv : list of str, default=None
-        The arguments; None takes those of the process.
-
-    Returns
-    -------
-    int
-        0 ok, 1 failed, 2 bad usage, 130 interrupted.
+    """Run a command and return its exit code: 0 ok, 1 failed, 2 bad usage, 130 interrupted.
 
     Examples
     --------
