@@ -1,7 +1,7 @@
 """Print the lowest versions that pyproject.toml admits, as pip requirements.
 
 python .ci/lowest.py            # dependencies and everything that the tests need
-python .ci/lowest.py plot io    # dependencies and these extras
+python .ci/lowest.py plot cli   # dependencies and these extras
 """
 
 import re

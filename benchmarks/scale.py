@@ -87,12 +87,14 @@ def memory():
             write_rows(path, n, d)
             code = f"""
                 import numpy as np
+                import psutil
                 from maxmargin import CuttingPlaneMarginClustering, open_rows
-                from maxmargin.cli.blocks import _own_size, least_memory
+                from maxmargin.cli.blocks import least_memory
                 model = CuttingPlaneMarginClustering({k}, random_state=0)
                 model.fit(np.random.default_rng(0).standard_normal((12_000, {d})).astype("f4"))
                 rows = open_rows({str(path)!r})
-                before, least = _own_size(), least_memory(rows, model)
+                before = psutil.Process().memory_info().rss
+                least = least_memory(rows, model)
                 model.fit(rows)
                 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
                 peak = int(status["VmHWM"].split()[0]) * 1024

@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import numpy as np
+import psutil
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -21,9 +22,9 @@ from maxmargin import (
 )
 from maxmargin._core.features import mapped_rows
 from maxmargin._core.rows import Rows, scores, weighted_gram, weighted_sum
-from maxmargin._data.blocks import RowBlocks
+from maxmargin._data.blocks import RowBlocks, _control_group_room, available_memory
 from maxmargin.cli import main as cli
-from maxmargin.cli.blocks import Progress
+from maxmargin.cli.blocks import shown_progress
 
 from ._blocks import (
     ESTIMATORS,
@@ -401,19 +402,41 @@ def test_no_scheduler_at_the_address(rows, tmp_path):
     assert "no scheduler answers" in done.stderr
 
 
-def test_the_bar_says_pass_share_and_rest(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr("maxmargin.cli.blocks.time.monotonic", lambda: clock[0])
-    rows = RowBlocks(lambda i: np.zeros((1, 1)), [1] * 4, 1, float)
-    progress = Progress(rows, n_clusters=4)
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_limits_of_control_groups_are_respected(version, tmp_path):
+    top = tmp_path / "memory" if version == 1 else tmp_path
+    limit, used = ("limit_in_bytes", "usage_in_bytes") if version == 1 else ("max", "current")
+    none = 2**63 - 4096 if version == 1 else "max"
+    for group, most in ((top, 10_000), (top / "a", 2000), (top / "a/b", none)):
+        group.mkdir(exist_ok=True)
+        (group / f"memory.{limit}").write_text(f"{most}\n")
+        (group / f"memory.{used}").write_text("1500\n")
+        (group / "memory.stat").write_text("active_file 7\ninactive_file 300\n")
+    own = tmp_path / "own"
+    own.write_text(f"3:cpu:/\n4:{'memory' if version == 1 else ''}:/a/b\n")
+    assert _control_group_room(tmp_path, own) == 2000 - 1500 + 300
+    own.write_text("3:cpu:/\n")
+    assert _control_group_room(tmp_path, own) == np.inf
+    assert available_memory() <= psutil.virtual_memory().total
+
+
+def test_memory_is_not_guessed_without_psutil(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert available_memory() == np.inf
+
+
+def test_the_bar_counts_passes(monkeypatch):
     told = []
-    for count in range(64):
-        clock[0] += 0.5
-        progress(count % 4)
-        told.append(progress.told())
-    assert told[2] == "pass 1 of about 16:  75% read, about 30 s left"
-    assert told[33] == "pass 9 of about 16:  50% read, about 15 s left"
-    assert told[-1].startswith("pass 17 of about 18:   0% read")  # longer than thought
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("rich.progress.Progress.update", lambda bar, task, **to: told.append(to))
+    rows = RowBlocks(lambda i: np.full((1, 1), i), [1] * 4, 1, float)
+    read = rows.read
+    with shown_progress(rows, n_clusters=4):
+        assert [rows.read(count % 4)[0, 0] for count in range(64)] == [0, 1, 2, 3] * 16
+    assert rows.read is read
+    assert told[2] == {"description": "pass 1 of about 16", "total": 64}
+    assert told[33] == {"description": "pass 9 of about 16", "total": 64}
+    assert told[-1] == {"description": "pass 17 of about 18", "total": 72}  # longer than thought
 
 
 # -- what a careful reader found ---------------------------------------------------------

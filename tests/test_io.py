@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin._data import csv_text as csv_reader
 from maxmargin._files import DataError, atomic_write, atomic_writes, check_writable
 from maxmargin._findings import inspect_rows
 from maxmargin.io import open_rows, read_labels, read_rows, write_labels
@@ -74,9 +73,27 @@ def test_numbers_of_every_size_are_read_exactly(tmp_path):
     np.testing.assert_array_equal(read_rows(path, drop=["c"]).X, rows[:, [0, 1, 3]])
 
 
-def test_blocks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_reader, "_BLOCK_CELLS", 12)
-    np.testing.assert_array_equal(read_rows(put(tmp_path, "d.csv", csv_text(X))).X, X)
+@pytest.mark.parametrize("delimiter", [",", "  "])
+def test_plain_files_are_not_read_cell_by_cell(tmp_path, monkeypatch, delimiter):
+    rows = RNG.normal(size=(30_000, 4))  # more than a block of pyarrow
+    path = put(tmp_path, "d.csv", csv_text(rows, "abcd", delimiter))
+    monkeypatch.setattr("maxmargin._data.csv_text._read_cells", None)
+    table = read_rows(path, id_column="b")
+    np.testing.assert_array_equal(table.X, rows[:, [0, 2, 3]])
+    assert [float(cell) for cell in table.ids] == rows[:, 1].tolist()
+
+
+def test_odd_cells_are_the_same_numbers(tmp_path):
+    table = read_rows(put(tmp_path, "d.csv", '\n\na, b\n+1, 2.50,\n\n 3,"4e0"\n'))
+    assert table.column_names == ("a", "b") and table.X.tolist() == [[1.0, 2.5], [3.0, 4.0]]
+
+
+def test_an_open_quote_among_the_ids_does_not_swallow_rows(tmp_path):
+    path = put(tmp_path, "d.csv", 'a,who\n1,"x\n2,y\n')
+    with pytest.raises(DataError, match=r"begins on line 2 .*not closed"):
+        read_rows(path, id_column="who")
+    path = put(tmp_path, "e.csv", 'a,who\n1,"x\nz"\n2,y\n')
+    assert read_rows(path, id_column="who").ids.tolist() == ["x\nz", "y"]
 
 
 def test_pandas_index_names_the_rows(tmp_path):
@@ -191,6 +208,8 @@ BAD_FILES = [
     ("d.csv", b"PK\x03\x04" + bytes(40), "spreadsheet \\(xlsx\\)"),
     ("d.csv", b"a,b\n1,2\n\n3\n", "line 4 has 1 fields where the first line has 2"),
     ("d.csv", b"a,b\n1,2\n3,4,5\n", "line 3 has 3 fields"),
+    ("d.csv", b'a,b\n1,2\n3,"4\n5,6\n', "begins on line 3 .*quote that is not closed"),
+    ("d.csv", b'a,b\n1,"2"3\n', "begins on line 2 .*quote that is not closed"),
     ("d.csv", b"a,b\n1,2\n3,\n", "1 value is missing: column 'b' \\(1, first on line 3\\)"),
     ("d.csv", b"a,b\n1,?\n3,NA\n", "2 values are missing: column 'b' \\(2, first on line 2\\)"),
     ("d.csv", b"1,2\n3,-inf\n", "1 value is infinite: column '2' \\(1, first on line 2\\)"),

@@ -320,6 +320,6 @@ def test_nothing_is_written_for_a_model_that_cannot_be_saved(tmp_path, model):
 
 def test_missing_skops_names_the_extra(tmp_path, monkeypatch, model):
     monkeypatch.setitem(__import__("sys").modules, "skops.io", None)
-    with pytest.raises(DataError, match=r'pip install "maxmargin\[io\]"'):
+    with pytest.raises(DataError, match=r'pip install "maxmargin\[cli\]"'):
         save_model(model, tmp_path / "m.skops")
     assert os.listdir(tmp_path) == []

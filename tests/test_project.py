@@ -28,6 +28,7 @@ OPTIONAL = {
     "skops",
     "PIL",
     "polars",
+    "psutil",
     "scs",
 }
 

@@ -20,7 +20,6 @@ from maxmargin import (
 from maxmargin._data.images import read_image, write_image
 from maxmargin._files import DataError
 from maxmargin.cli import main as cli
-from maxmargin.cli import methods
 from maxmargin.segmentation import (
     PALETTE,
     as_pixels,
@@ -317,20 +316,16 @@ def test_segment_writes_the_picture(run):
 
 
 # Least squares pulls the sizes towards those it tries.
-@pytest.mark.parametrize(("method", "off"), [("alternating", 0.002), ("least-squares", 0.03)])
+@pytest.mark.parametrize(
+    ("method", "off"),
+    [("alternating", 0.002), ("least-squares", 0.03), ("cutting-plane", 0.03)],
+)
 def test_segment_tells_json(run, method, off):
     code, out, _ = run(f"segment p.png -k 2 --method {method} --features lab --json")
     told = json.loads(out)
     assert code == 0 and told["method"] == method and told["features"] == "lab"
     assert told["shares"][1] == pytest.approx(24 * 26 / (32 * 48), abs=off)
     assert told["wrote"] == {} and (told["height"], told["width"]) == (32, 48)
-
-
-def test_a_method_works_once_it_is_registered(run, monkeypatch):
-    model = methods.Method("maxmargin:AlternatingMarginClustering", ("seed",))
-    monkeypatch.setitem(methods.METHODS, "cutting-plane", model)
-    code, out, _ = run("segment p.png --method cutting-plane --json")
-    assert code == 0 and json.loads(out)["method"] == "cutting-plane"
 
 
 def test_balance_reaches_the_method(run):

@@ -12,7 +12,6 @@ last line without its end is ignored.
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import warnings
@@ -27,13 +26,10 @@ except ImportError:  # no POSIX: two programs are not kept apart
 
 from ._files import DataError, atomic_write, check_exists, check_writable
 
-__all__ = ["Answer", "AnswerLog", "read_answers", "write_answers"]
-
 MUST = ("must-link", "must", "ml", "same", "1", "true", "yes")
 CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no")
 DONT_KNOW, UNDO = "unknown", "undo"
-COLUMNS = ["row_a", "row_b", "relation", "weight"]
-HEAD = "# n_samples ="
+HEAD, COLUMNS = "# n_samples =", "row_a,row_b,relation,weight"
 
 
 class Answer(NamedTuple):
@@ -53,22 +49,15 @@ def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterabl
 
 
 def _first_lines(n_samples: int) -> str:
-    return f"{HEAD} {n_samples}\n{','.join(COLUMNS)}\n"
+    return f"{HEAD} {n_samples}\n{COLUMNS}\n"
+
+
+def _line(answer: Answer) -> str:
+    return f"{answer.row_a},{answer.row_b},{answer.relation},{answer.weight!r}\n"
 
 
 def read_answers(path: str | os.PathLike[str], everything: bool = False):
-    """Read the number of rows and the answers that stand.
-
-    Parameters
-    ----------
-    path : path
-    everything : bool
-        Also return answers "unknown" (not those that were taken back).
-
-    Returns
-    -------
-    n_samples : int
-    answers : list of Answer
+    """Read the number of rows and the answers that stand, with ``everything`` also "unknown" ones.
 
     Examples
     --------
@@ -83,25 +72,19 @@ def read_answers(path: str | os.PathLike[str], everything: bool = False):
     check_exists(Path(path))
     *whole, torn = Path(path).read_text(encoding="utf-8").split("\n")
     head, *lines = whole or [torn]
-    if not head.startswith(HEAD) or not lines or lines[0].split(",") != COLUMNS:
-        raise DataError(
-            f"{path} does not hold links",
-            f"Its first lines must be '{HEAD} ...' and {','.join(COLUMNS)}",
-        )
+    if not head.startswith(HEAD) or lines[:1] != [COLUMNS]:
+        remedy = f"Its first lines must be '{HEAD} ...' and {COLUMNS}"
+        raise DataError(f"{path} does not hold links", remedy)
     if torn:
-        warnings.warn(
-            f"{path}: the last line {torn!r} has no line end and is ignored",
-            UserWarning,
-            stacklevel=3,
-        )
+        message = f"{path}: the last line {torn!r} has no line end and is ignored"
+        warnings.warn(message, UserWarning, stacklevel=3)
     answers: list[Answer] = []
-    for number, cells in enumerate(csv.reader(lines[1:])):
-        answer = _parsed(cells, number, path)
-        if answer.relation == UNDO:
-            if answers:
-                answers.pop()
-        else:
+    for number, line in enumerate(lines[1:]):
+        answer = _parsed(line, number, path)
+        if answer.relation != UNDO:
             answers.append(answer)
+        elif answers:
+            answers.pop()
     if not everything:
         answers = [answer for answer in answers if answer.relation != DONT_KNOW]
     try:
@@ -110,43 +93,26 @@ def read_answers(path: str | os.PathLike[str], everything: bool = False):
         raise DataError(f"{path}: {head!r} holds no number of rows") from error
 
 
-def _parsed(cells: list[str], number: int, path) -> Answer:
+def _parsed(line: str, number: int, path) -> Answer:
     try:
-        a, b, relation, weight = cells
+        a, b, relation, weight = line.split(",")
         answer = Answer(int(a), int(b), relation.strip().lower(), float(weight))
     except ValueError as error:
-        raise DataError(
-            f"{path}: answer {number} is {','.join(cells)!r}",
-            "It must be two row numbers, a relation and a weight",
-        ) from error
+        remedy = "It must be two row numbers, a relation and a weight"
+        raise DataError(f"{path}: answer {number} is {line!r}", remedy) from error
     if answer.relation not in (*MUST, *CANNOT, DONT_KNOW, UNDO):
         raise DataError(
             f"{path}: relation {answer.relation!r} of answer {number} is not known",
             f"Use {MUST[0]}, {CANNOT[0]}, {DONT_KNOW} or {UNDO}",
         )
     if not 0 < answer.weight < math.inf:
-        raise DataError(
-            f"{path}: the weight of answer {number} is {weight}", "Give a number above 0"
-        )
+        what = f"{path}: the weight of answer {number} is {weight}"
+        raise DataError(what, "Give a number above 0")
     return answer
 
 
-def _line(answer: Answer) -> str:
-    return f"{answer.row_a},{answer.row_b},{answer.relation},{answer.weight!r}\n"
-
-
 class AnswerLog:
-    """A file of answers that grows line by line and survives a kill at any moment.
-
-    :meth:`open` makes one.
-
-    Parameters
-    ----------
-    file : binary file
-        Open for appending.
-    answers : list of Answer
-        What stands in it.
-    """
+    """A file of answers, open for appending, that survives a kill at any moment."""
 
     def __init__(self, file: BinaryIO, answers: list[Answer]):
         self.file, self.answers = file, answers
@@ -155,18 +121,8 @@ class AnswerLog:
     def open(cls, path: str | os.PathLike[str], n_samples: int) -> AnswerLog:
         """Open a file of answers for this program alone.
 
-        Parameters
-        ----------
-        path : path
-            Created if it does not exist; a half-written last line is cut off. It stays locked until
-            the log is closed or the program ends.
-        n_samples : int
-            Number of rows that answers are about.
-
-        Raises
-        ------
-        DataError
-            If another program has the file open as a log, or if it holds something else.
+        It is created if it does not exist, and locked until the log is closed or the program ends;
+        a half-written last line is cut off.
         """
         path = Path(path)
         if path.exists():
@@ -191,15 +147,15 @@ class AnswerLog:
             raise
         return cls(file, answers)
 
-    def close(self) -> None:
-        """Close the file, so that others can use it."""
-        self.file.close()
-
     def __enter__(self) -> AnswerLog:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def close(self) -> None:
+        """Close the file, so that others can use it."""
+        self.file.close()
 
     def append(self, answer: Answer) -> None:
         """Write an answer; when this returns it is on the disk."""
@@ -229,7 +185,6 @@ def _lock(file: BinaryIO, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise DataError(
-            f"{path} is in use by another program that asks for answers",
-            "End that one first, or name another file with --answers",
-        ) from error
+        what = f"{path} is in use by another program that asks for answers"
+        remedy = "End that one first, or name another file with --answers"
+        raise DataError(what, remedy) from error

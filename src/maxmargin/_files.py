@@ -9,28 +9,13 @@ import shutil
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-
-__all__ = [
-    "DataError",
-    "atomic_write",
-    "atomic_writes",
-    "check_exists",
-    "check_suffix",
-    "check_writable",
-    "resolved",
-]
+from typing import Any
 
 
 class DataError(ValueError):
     """A file that cannot be used: what is wrong, and what to do about it.
-
-    Parameters
-    ----------
-    what : str
-        The cause, in the user's words.
-    remedy : str, default=""
-        What to do about it.
 
     Examples
     --------
@@ -45,32 +30,22 @@ class DataError(ValueError):
         self.remedy = remedy
 
 
+def needed(module: str, extra: str = "cli") -> Any:
+    """Import an optional package, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = {"PIL": "Pillow"}.get(name := module.partition(".")[0], name)
+        install = f'Install it: pip install "maxmargin[{extra}]"'
+        raise ImportError(f"this needs {package}, which is missing. {install}") from error
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write a file whole or not at all: under a temporary name, put in place at the end.
 
     Whatever ends the block early, also Ctrl-C, removes the temporary file and leaves an earlier
     file as it was.
-
-    Parameters
-    ----------
-    path : path
-        Where the file shall stand.
-
-    Yields
-    ------
-    Path
-        Where to write it, with the same ending.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from maxmargin._files import atomic_write
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_write(pathlib.Path(folder, "a.txt")) as partial:
-    ...         _ = partial.write_text("all of it")
-    ...     [p.name for p in pathlib.Path(folder).iterdir()]
-    ['a.txt']
     """
     with atomic_writes([path]) as [partial]:
         yield partial
@@ -78,19 +53,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_writes(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
-    """Write several files, all of them or none: as `atomic_write`, put in place together.
+    """Write several files, all of them or none; yields where to write them, with the same endings.
 
     If one of them cannot be put in place, those that are new are removed again.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Where the files shall stand.
-
-    Yields
-    ------
-    list of Path
-        Where to write them, with the same endings.
 
     Examples
     --------
@@ -135,36 +100,19 @@ def _partial(target: Path) -> Path:
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path that links lead to; refuse links that lead to themselves.
-
-    Examples
-    --------
-    >>> from maxmargin._files import resolved
-    >>> resolved("a/../b.csv").name
-    'b.csv'
-    """
+    """Return the absolute path that links lead to; refuse links that lead to themselves."""
     try:
         found = Path(path).resolve()
         if os.path.islink(found):  # Python 3.13 and later raise no error
             raise RuntimeError
     except RuntimeError as error:
-        raise DataError(
-            f"{path} is a symbolic link that leads to itself", "Name the file itself"
-        ) from error
+        what = f"{path} is a symbolic link that leads to itself"
+        raise DataError(what, "Name the file itself") from error
     return found
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a place where no file can be put, before work is spent on its content.
-
-    Examples
-    --------
-    >>> from maxmargin._files import check_writable
-    >>> check_writable("no-folder/labels.csv")
-    Traceback (most recent call last):
-        ...
-    maxmargin._files.DataError: no-folder/labels.csv: there is no folder no-folder. Create it first
-    """
+    """Refuse a place where no file can be put, before work is spent on its content."""
     target = resolved(path)
     for place in (target, _partial(target)):
         try:
@@ -182,14 +130,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
-    """Return the ending of a file's name, or refuse it.
-
-    Examples
-    --------
-    >>> from maxmargin._files import check_suffix
-    >>> check_suffix("labels.CSV", [".csv", ".npy"])
-    '.csv'
-    """
+    """Return the ending of a file's name, or refuse it."""
     suffix = Path(path).suffix.lower()
     if suffix not in suffixes:
         raise DataError(
@@ -200,27 +141,15 @@ def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
 
 
 def check_exists(path: Path) -> None:
-    """Refuse a path that names no plain file.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from maxmargin._files import check_exists
-    >>> check_exists(Path("no-such-file.csv"))
-    Traceback (most recent call last):
-        ...
-    maxmargin._files.DataError: no-such-file.csv does not exist. Check the spelling and the folder
-    """
+    """Refuse a path that names no plain file."""
     try:
         mode = resolved(path).stat().st_mode
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise DataError(
-            f"{path} does not exist", f"Check the spelling and the folder{_near(path)}"
-        ) from error
+        remedy = f"Check the spelling and the folder{_near(path)}"
+        raise DataError(f"{path} does not exist", remedy) from error
     except OSError as error:
-        raise DataError(
-            f"{path}: {error.strerror}", "Check the name and the permissions"
-        ) from error
+        what = f"{path}: {error.strerror}"
+        raise DataError(what, "Check the name and the permissions") from error
     if stat.S_ISDIR(mode):
         raise DataError(f"{path} is a folder", "Name one file in it")
     if not stat.S_ISREG(mode):  # a pipe, for example: without a writer its reader waits forever

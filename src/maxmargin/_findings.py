@@ -19,37 +19,23 @@ from ._data.formats import open_sheet
 from ._data.sheet import Sheet, TextColumn, Wish, some
 from ._files import DataError
 
-__all__ = ["Finding", "Inspection", "inspect_rows"]
-
 _BLOCK_CELLS = 1 << 18
+_IDS = {"id", "index", "row", "uid", "key"}
+_ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One remark about a file: `error` makes it unusable, `warning` and `note` do not.
+    """One remark about a file: `error` makes it unusable, `warning` does not."""
 
-    Examples
-    --------
-    >>> from maxmargin._findings import Finding
-    >>> Finding("warning", "column 'a' is constant", "drop it").level
-    'warning'
-    """
-
-    level: Literal["error", "warning", "note"]
+    level: Literal["error", "warning"]
     what: str
     remedy: str = ""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The size of what a fit would see of a file, and everything worth knowing, errors first.
-
-    Examples
-    --------
-    >>> from maxmargin._findings import Finding, Inspection
-    >>> Inspection("a.csv", "csv", 0, 0, (Finding("error", "it is empty"),)).usable
-    False
-    """
+    """The size of what a fit would see of a file, and everything worth knowing, errors first."""
 
     source: str
     format: str
@@ -84,11 +70,6 @@ def inspect_rows(
     sample_rows : int, default=100_000
         Duplicates, constant columns and scales are looked for in so many first rows.
 
-    Returns
-    -------
-    Inspection
-        The file's size and the findings, errors first.
-
     Examples
     --------
     >>> import pathlib, tempfile
@@ -101,15 +82,14 @@ def inspect_rows(
     column 'town' holds text, for example 'Oslo' on line 2
     1 value is missing: column 'age' (1, first on line 3)
     """
-    path = Path(path)
-    wish = Wish(id_column, None, tuple(drop), None, header)
     try:
-        kind, sheet = open_sheet(path, format, wish)
+        kind, sheet = open_sheet(
+            Path(path), format, Wish(id_column, None, tuple(drop), None, header)
+        )
     except DataError as error:
         return Inspection(str(path), "unknown", 0, 0, (Finding("error", error.what, error.remedy),))
     findings = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
-    rank = ("error", "warning", "note").index
-    findings.sort(key=lambda finding: rank(finding.level))
+    findings.sort(key=lambda finding: finding.level)  # "error" is before "warning"
     n_rows, n_columns = sheet.X.shape
     return Inspection(str(path), kind, n_rows, n_columns, tuple(findings))
 
@@ -139,17 +119,14 @@ def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
     if len(text) > 5:
         what += f"; and {len(text) - 5} more such columns"
     names = ",".join(column.name for column in text)
+    quoted = f'"{names}"' if " " in names else names
     remedy = (
         "Encode text as numbers (one 0/1 column for each value), or leave it out (--drop "
-        f"{_quoted(names)}), or name the column that identifies the rows (--id-column)"
+        f"{quoted}), or name the column that identifies the rows (--id-column)"
     )
     if any(re.fullmatch(r"[-+]?\d+,\d+", column.example) for column in text):
         remedy = "Write numbers with a decimal point instead of a comma. " + remedy
     return what, remedy
-
-
-def _quoted(names: str) -> str:
-    return f'"{names}"' if " " in names else names
 
 
 def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
@@ -165,16 +142,14 @@ def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
             f"{_column(sheet, j)} ({counts[j]}, first {_row(sheet, first[j])})" for j in columns[:8]
         ]
         more = f" and {len(columns) - 8} more columns" if len(columns) > 8 else ""
-        total = counts.sum()
-        verb = "value is" if total == 1 else "values are"
-        yield Finding("error", f"{total} {verb} {what}: {', '.join(listed)}{more}", remedy)
+        verb = "value is" if counts.sum() == 1 else "values are"
+        yield Finding("error", f"{counts.sum()} {verb} {what}: {', '.join(listed)}{more}", remedy)
 
 
 def _count_cells(X: Any, test: Any) -> tuple[np.ndarray, np.ndarray]:
     """How many cells of each column pass the test, and the first row; by blocks for a memmap."""
     n_rows, n_columns = X.shape
-    counts = np.zeros(n_columns, dtype=np.int64)
-    first = np.full(n_columns, n_rows, dtype=np.int64)
+    counts, first = np.zeros(n_columns, np.int64), np.full(n_columns, n_rows)
     if sparse.issparse(X):
         cells = X.tocoo()
         hit = test(cells.data)
@@ -196,7 +171,7 @@ def _column(sheet: Sheet, j: Any) -> str:
 
 
 def _row(sheet: Sheet, i: Any) -> str:
-    return f"in row {i}, counting from 0" if sheet.lines is None else f"on line {sheet.lines[i]}"
+    return f"in row {i}, counting from 0" if sheet.lines is None else f"on line {sheet.lines()[i]}"
 
 
 def _bad_ids(ids: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
@@ -205,65 +180,52 @@ def _bad_ids(ids: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
         if name is None or name == "" or name != name:
             yield Finding("error", f"the id is missing {_row(sheet, i)}", "Give every row a name")
             return
-        if name in first:
+        if first.setdefault(name, i) != i:
             what = f"the id {name!r} stands {_row(sheet, first[name])} and again {_row(sheet, i)}"
-            yield Finding(
-                "error", what, "Delete the duplicate, or choose a column that names each row once"
-            )
+            remedy = "Delete the duplicate, or choose a column that names each row once"
+            yield Finding("error", what, remedy)
             return
-        first[name] = i
 
 
 def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
     """What a user should know before a fit."""
-    n_rows = sheet.X.shape[0]
     if 0 in sheet.X.shape:
         return
     X = sheet.X[:sample_rows].astype(np.float64)
-    of_sample = "" if n_rows <= sample_rows else f" (in the first {sample_rows} rows)"
-    yield from _about_magnitude(X)
+    all_seen = sheet.X.shape[0] <= sample_rows
+    of_sample = "" if all_seen else f" (in the first {sample_rows} rows)"
     yield from _about_rows(X, n_clusters, of_sample)
     yield from _about_columns(X, sheet, of_sample)
 
 
-def _about_magnitude(X: Any) -> Iterator[Finding]:
+def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
+    from ._core.dedup import count_distinct
     from ._core.features import check_magnitude
+    from ._data.source import MemoryRows
 
     try:
         check_magnitude(X)
     except ValueError as error:
         what, _, remedy = str(error).rpartition(". ")
         yield Finding("error", what, remedy)
-
-
-def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
-    from ._core.dedup import count_distinct
-    from ._data.source import MemoryRows
-
-    distinct = count_distinct(MemoryRows(X), at_least=X.shape[0])
+    n_rows = X.shape[0]
+    distinct = count_distinct(MemoryRows(X), at_least=n_rows)
     if n_clusters is not None and distinct < n_clusters and not of_sample:
-        yield Finding(
-            "error",
-            f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows",
-            "Ask for fewer clusters",
-        )
-    if distinct < X.shape[0]:
-        yield Finding(
-            "warning",
-            f"{X.shape[0] - distinct} of {X.shape[0]} rows repeat an earlier row{of_sample}",
-            "Equal rows share a cluster; many of them can make the size bound impossible to meet",
-        )
+        what = f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows"
+        yield Finding("error", what, "Ask for fewer clusters")
+    if distinct < n_rows:
+        what = f"{n_rows - distinct} of {n_rows} rows repeat an earlier row{of_sample}"
+        remedy = "Equal rows share a cluster; many can make the size bound impossible to meet"
+        yield Finding("warning", what, remedy)
 
 
 def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:
     low, high = _column_ranges(X)
     spread = high - low
-    constant = np.flatnonzero(low == high)
-    if len(constant):
-        listed = some([_column(sheet, j) for j in constant])
-        yield Finding(
-            "warning", f"the same value in every row{of_sample}: {listed}", "Drop what is constant"
-        )
+    constant = [_column(sheet, j) for j in np.flatnonzero(low == high)]
+    if constant:
+        what = f"the same value in every row{of_sample}: {some(constant)}"
+        yield Finding("warning", what, "Drop what is constant")
     used = np.flatnonzero(spread > 0)
     if len(used) > 1:
         widest, narrowest = used[spread[used].argmax()], used[spread[used].argmin()]
@@ -292,17 +254,12 @@ def _odd_columns(X: Any, sheet: Sheet) -> Iterator[Finding]:
     if sparse.issparse(X) or len(X) < 3:
         return
     for j in range(X.shape[1]):
-        name = sheet.names[j].lower() if sheet.names else ""
-        steps = np.diff(X[:, j])
-        if np.all(steps == 1) or name in {"id", "index", "row", "uid", "key"}:
+        name, column = sheet.names[j].lower() if sheet.names else "", _column(sheet, j)
+        if np.all(np.diff(X[:, j]) == 1) or name in _IDS:
+            remedy = "Name it with --id-column, or leave it out with --drop"
+            yield Finding("warning", f"{column} looks like a row number or id", remedy)
+        elif name in _ANSWERS:
+            remedy = "Leave it out with --drop, or give it as --partial-labels"
             yield Finding(
-                "warning",
-                f"{_column(sheet, j)} looks like a row number or id",
-                "Name it with --id-column, or leave it out with --drop",
-            )
-        elif name in {"label", "labels", "class", "target", "y", "cluster"}:
-            yield Finding(
-                "warning",
-                f"{_column(sheet, j)} looks like the answer, not like a measurement",
-                "Leave it out with --drop, or give it as --partial-labels",
+                "warning", f"{column} looks like the answer, not like a measurement", remedy
             )

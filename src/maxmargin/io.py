@@ -19,7 +19,7 @@ from ._data.blocks import RowBlocks
 from ._data.csv_text import MISSING, number
 from ._data.formats import open_sheet
 from ._data.sheet import Wish
-from ._files import DataError, atomic_write, check_suffix
+from ._files import DataError, atomic_write, check_suffix, needed
 from ._findings import errors
 
 __all__ = ["DataError", "Table", "open_rows", "read_labels", "read_rows", "write_labels"]
@@ -75,7 +75,8 @@ def read_rows(
     Parameters
     ----------
     path : path
-        The file. Text may be compressed (``.gz``, ``.bz2``, ``.xz``). A ``.npy`` file is
+        The file. csv and parquet need the extra ``cli`` (pyarrow). Text may be compressed
+        (``.gz``, ``.bz2``, ``.xz``). A ``.npy`` file is
         memory-mapped, so it may be larger than memory. An ``.npz`` file holds a dense array ``X``
         or a sparse matrix (``scipy.sparse.save_npz``). Pickles are never loaded.
     id_column : str, default=None
@@ -117,14 +118,8 @@ def read_rows(
     >>> table.X.shape, table.column_names, [str(i) for i in table.ids]
     ((2, 2), ('age', 'height'), ['Ann', 'Bob'])
     """
-    wish = Wish(
-        id_column,
-        label_column,
-        tuple(drop),
-        None if columns is None else tuple(columns),
-        header,
-        n_features,
-    )
+    chosen = None if columns is None else tuple(columns)
+    wish = Wish(id_column, label_column, tuple(drop), chosen, header, n_features)
     _, sheet = open_sheet(Path(path), format, wish)
     for finding in errors(sheet):
         raise DataError(f"{path}: {finding.what}", finding.remedy)
@@ -256,7 +251,7 @@ def write_labels(
         if suffix == ".npy":
             np.save(partial, columns["cluster"])
         elif suffix == ".parquet":
-            _write_parquet(partial, columns)
+            needed("pyarrow.parquet").write_table(needed("pyarrow").table(columns), partial)
         else:
             with open(partial, "w", encoding="utf-8", newline="") as file:
                 _write_csv(file, columns)
@@ -266,14 +261,3 @@ def _write_csv(file: TextIO, columns: dict[str, np.ndarray]) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values())))
-
-
-def _write_parquet(path: Path, columns: dict[str, np.ndarray]) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise DataError(
-            "writing parquet needs pyarrow", 'Install it (pip install "maxmargin[io]") or write csv'
-        ) from error
-    pq.write_table(pyarrow.table(columns), path)

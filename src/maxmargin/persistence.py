@@ -48,7 +48,7 @@ TRUSTED = (
     "scipy.sparse._csr.csr_matrix",
     "scipy.sparse._csr.csr_array",
 )
-_NO_SKOPS = 'Install it (pip install "maxmargin[io]"), or use a name that ends in .joblib'
+_NO_SKOPS = 'Install it (pip install "maxmargin[cli]"), or use a name that ends in .joblib'
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

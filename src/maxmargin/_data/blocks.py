@@ -6,8 +6,10 @@ the first time, so that no pass is spent on checking alone.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -313,10 +315,38 @@ def _first_bad(values: np.ndarray, limit: float) -> int:
 
 
 def available_memory() -> float:
-    """Bytes of memory that can be had, infinity where the system does not say."""
+    """Bytes that this process can still allocate; infinity if psutil is not installed.
+
+    The machine's free memory, or that of the control group (a container) if it is less.
+    """
     try:
-        with open("/proc/meminfo") as f:
-            lines = dict(line.split(":", 1) for line in f)
-        return float(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
+        import psutil
+    except ImportError:
         return float("inf")
+    return min(psutil.virtual_memory().available, _control_group_room())
+
+
+def _control_group_room(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> float:
+    """Bytes that the limits of Linux control groups leave; infinity if there is none."""
+    room = float("inf")
+    for line in own.read_text().splitlines() if own.exists() else ():
+        _, kinds, name = line.split(":", 2)
+        if kinds in ("", "memory"):  # version 2, or version 1 with a folder for each kind
+            top = root / kinds
+            group = top / name.lstrip("/")
+            room = min(room, *map(_room_in, (group, *group.parents[: len(Path(name).parents)])))
+    return max(0.0, room)
+
+
+def _room_in(group: Path) -> float:
+    for limit, used in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):
+        with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"
+            most = int((group / f"memory.{limit}").read_text())
+            if most < 2**60:  # version 1 writes a huge number for no limit
+                now, stat = (group / f"memory.{name}" for name in (used, "stat"))
+                pages = dict(line.split() for line in stat.read_text().splitlines())
+                # Unused pages of files count as used, but are given up on demand.
+                return most - int(now.read_text()) + int(pages.get("inactive_file", 0))
+    return float("inf")

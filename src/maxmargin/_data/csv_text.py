@@ -1,24 +1,31 @@
-"""The reader of text with a separator: csv, tsv and their relatives."""
+"""The reader of text with a separator: csv, tsv and their relatives.
+
+pyarrow reads files in which all wanted cells are plain numbers. Python's own csv reader does the
+rest cell by cell: it takes more, and it knows the line of what is wrong.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
+import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from .._files import DataError
+from .._files import DataError, needed
 from .opening import GET_AGAIN, open_bytes
-from .sheet import Sheet, TextColumn, Wish, number_columns
+from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-_BLOCK_CELLS = 1 << 18
+_SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
 _Record = tuple[int, list[str]]
 
 
@@ -28,25 +35,61 @@ class Layout:
 
     delimiter: str
     names: list[str]
-    named: bool
+    header_lines: int  # 0 if the file has no names
     wanted: list[str]
     wish: Wish
+    longest: int  # of the first lines
+    quoted: bool  # whether they have quotes
+
+    @property
+    def named(self) -> bool:
+        """Whether the names are the file's own."""
+        return self.header_lines > 0
 
 
 def read_csv(path: Path, wish: Wish) -> Sheet:
     """Read a text file; the separator and the header are found by looking."""
-    try:
-        with io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as file:
-            sample = list(islice(file, 50))
-            delimiter = "\t" if ".tsv" in path.suffixes else _sniff_delimiter(sample)
-            first_two = list(islice(_records(sample, delimiter), 2))
-            layout = _layout(first_two, delimiter, wish)
-            file.seek(0)
-            return _sheet_of(_records(file, delimiter), layout)
-    except csv.Error as error:
-        raise DataError(
-            f"it is not readable as csv ({error})", "Look for a quote that is not closed"
-        ) from error
+    with _open_text(path) as file:
+        layout = _layout(list(islice(file, 50)), path, wish)
+    X, text, kept = _read_numbers(path, layout) or _read_cells(path, layout)
+    names = layout.wanted
+    if text:
+        numeric = [j for j, name in enumerate(names) if name not in text]
+        X, names = X[:, numeric], [names[j] for j in numeric]
+
+    @cache
+    def lines() -> array:
+        with _open_text(path) as file:
+            return array("q", (line for line, _ in _body(file, layout)))
+
+    texts, id_column = tuple(text.values()), layout.wish.id_column
+    return Sheet(X, tuple(names), layout.named, texts, kept, id_column, lines)
+
+
+def _open_text(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
+
+
+# -- what the first lines tell ---------------------------------------------------------------------
+
+
+def _layout(sample: list[str], path: Path, wish: Wish) -> Layout:
+    delimiter = "\t" if ".tsv" in path.suffixes else _sniff_delimiter(sample)
+    first_two = list(islice(_records(sample, delimiter), 2))
+    if not first_two:
+        raise DataError("it holds blank lines only", GET_AGAIN)
+    line, first = first_two[0]
+    named = _has_header([fields for _, fields in first_two], wish)
+    names = [name.strip() for name in first] if named else [str(i + 1) for i in range(len(first))]
+    if not named:
+        wish = replace(wish, columns=None)
+    elif not names[0]:
+        names[0] = "index"
+        # The unnamed first column is what pandas.DataFrame.to_csv writes for its index.
+        wish = replace(wish, id_column=wish.id_column or "index")
+    wanted, longest = number_columns(names, wish), max(map(len, sample))
+    quoted = any('"' in text for text in sample)
+    return Layout(delimiter, names, line if named else 0, wanted, wish, longest, quoted)
 
 
 def _sniff_delimiter(sample: list[str]) -> str:
@@ -56,38 +99,13 @@ def _sniff_delimiter(sample: list[str]) -> str:
     """
     for delimiter in "\t;|, ":
         try:
-            widths = Counter(len(fields) for _, fields in _records(sample, delimiter))
-        except csv.Error:  # a long line that this one does not cut is longer than a field may be
+            widths = Counter(len(fields) for _, fields in _records(sample, delimiter, strict=False))
+        except DataError:  # a long line that this one does not cut is longer than a field may be
             continue
         width, count = widths.most_common(1)[0] if widths else (1, 0)
         if width > 1 and 2 * count >= widths.total():
             return delimiter
     return ","
-
-
-def _records(lines: Iterable[str], delimiter: str) -> Iterator[_Record]:
-    """Line number and fields of every record that is not blank."""
-    if delimiter == " ":
-        lines = (" ".join(line.split()) for line in lines)
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    for fields in reader:
-        if any(fields):
-            yield reader.line_num, fields
-
-
-def _layout(first_two: list[_Record], delimiter: str, wish: Wish) -> Layout:
-    if not first_two:
-        raise DataError("it holds blank lines only", GET_AGAIN)
-    named = _has_header([fields for _, fields in first_two], wish)
-    first = first_two[0][1]
-    names = [name.strip() for name in first] if named else [str(i + 1) for i in range(len(first))]
-    if not named:
-        wish = replace(wish, columns=None)
-    elif not names[0]:
-        names[0] = "index"
-        # The unnamed first column is what pandas.DataFrame.to_csv writes for its index.
-        wish = replace(wish, id_column=wish.id_column or "index")
-    return Layout(delimiter, names, named, number_columns(names, wish), wish)
 
 
 def _has_header(rows: list[list[str]], wish: Wish) -> bool:
@@ -102,41 +120,75 @@ def _has_header(rows: list[list[str]], wish: Wish) -> bool:
     return any(a is None and b is not None and b == b for a, b in zip(first, second))
 
 
-def _sheet_of(records: Iterator[_Record], layout: Layout) -> Sheet:
-    """Turn records into columns, a block of rows at a time so that strings never pile up."""
-    wanted, place = layout.wanted, {name: j for j, name in enumerate(layout.names)}
+# -- the rows --------------------------------------------------------------------------------------
+
+
+def _read_numbers(path: Path, layout: Layout):
+    """Numbers, no text columns and the columns kept, by pyarrow; None if it needs a closer look."""
+    pa, pc = needed("pyarrow"), needed("pyarrow.csv")
+    kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
+    types = dict.fromkeys(kept, pa.string()) | dict.fromkeys(layout.wanted, pa.float64())
+    options = (
+        pc.ReadOptions(
+            column_names=layout.names,
+            skip_rows=layout.header_lines,
+            block_size=max(1 << 20, 8 * layout.longest),  # no row may be longer
+        ),
+        pc.ParseOptions(delimiter=layout.delimiter, newlines_in_values=layout.quoted),
+        pc.ConvertOptions(column_types=types, include_columns=list(types), null_values=_SPELLED),
+    )
+    blocks = []
+    try:
+        with open_bytes(path) as file:
+            # Block by block: the memory of the columns is used again, and the rows fit the cache.
+            source = _single_spaced(file) if layout.delimiter == " " else file
+            for batch in pc.open_csv(source, *options):
+                table = pa.Table.from_batches([batch])
+                blocks.append(rows_of(table, layout.wanted, np.float64))
+                for name, column in kept.items():
+                    column += [cell.strip() for cell in table.column(name).to_pylist()]
+    except pa.ArrowInvalid:
+        return None
+    if any(column and "\n" in column[-1] for column in kept.values()):
+        return None  # perhaps a quote that is not closed, which pyarrow takes for a long cell
+    return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, _as_arrays(kept)
+
+
+def _single_spaced(file: BinaryIO) -> BinaryIO:
+    """Text whose columns are parted by one space each, for a reader that wants it so."""
+    text = re.sub(rb"[ \t]+", b" ", file.read())
+    return io.BytesIO(re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE))
+
+
+def _read_cells(path: Path, layout: Layout):
+    """Numbers, text columns and the columns kept, cell by cell."""
+    place = {name: j for j, name in enumerate(layout.names)}
+    wanted = [(name, place[name]) for name in layout.wanted]
     kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
     text: dict[str, TextColumn] = {}
-    blocks, lines = [np.empty((0, len(wanted)))], [np.empty(0, dtype=np.int64)]
-    body = _same_width(islice(records, int(layout.named), None), len(place))
-    while block := list(islice(body, max(1, _BLOCK_CELLS // len(place)))):
-        cells = list(zip(*(fields for _, fields in block)))
-        line = np.array([line for line, _ in block])
-        numbers = np.empty((len(block), len(wanted)))
-        for j, name in enumerate(wanted):
-            numbers[:, j], wrong = _numbers(cells[place[name]])
-            if wrong:
-                example, at = cells[place[name]][wrong[0]].strip(), int(line[wrong[0]])
-                first = text.get(name, TextColumn(name, example, at, 0))
-                text[name] = replace(first, count=first.count + len(wrong))
-        for name in kept:
-            kept[name].extend(cell.strip() for cell in cells[place[name]])
-        blocks.append(numbers)
-        lines.append(line)
-    numeric = [j for j, name in enumerate(wanted) if name not in text]
-    return Sheet(
-        np.concatenate(blocks)[:, numeric] if text else np.concatenate(blocks),
-        tuple(wanted[j] for j in numeric),
-        layout.named,
-        tuple(text.values()),
-        {name: np.array(values, dtype=object) for name, values in kept.items()},
-        layout.wish.id_column,
-        np.concatenate(lines),
-    )
+    cells = array("d")
+    with _open_text(path) as file:
+        for line, fields in _body(file, layout):
+            for name, j in wanted:
+                value = number(fields[j])
+                if value is None:
+                    first = text.get(name, TextColumn(name, fields[j].strip(), line, 0))
+                    text[name] = replace(first, count=first.count + 1)
+                cells.append(np.nan if value is None else value)
+            for name, column in kept.items():
+                column.append(fields[place[name]].strip())
+    X = np.array(cells).reshape(-1, len(wanted)) if wanted else np.empty((0, 0))
+    return X, text, _as_arrays(kept)
 
 
-def _same_width(records: Iterator[_Record], width: int) -> Iterator[_Record]:
-    for line, fields in records:
+def _as_arrays(kept: dict[str, list[str]]) -> dict[str, np.ndarray]:
+    return {name: np.array(column, dtype=object) for name, column in kept.items()}
+
+
+def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
+    """Records below the header; all must be as wide as it is."""
+    width = len(layout.names)
+    for line, fields in islice(_records(lines, layout.delimiter), int(layout.named), None):
         if len(fields) == width + 1 and not fields[-1].strip():
             fields = fields[:-1]  # a separator at the end of the line
         if len(fields) != width:
@@ -147,19 +199,26 @@ def _same_width(records: Iterator[_Record], width: int) -> Iterator[_Record]:
         yield line, fields
 
 
-def _numbers(cells: Sequence[str]) -> tuple[np.ndarray, list[int]]:
-    """Cells as float64 with NaN for what is missing, and the positions that hold text."""
-    # float() takes "1_000" for a number; in a data file it is a name.
-    if "_" not in "".join(cells):
-        with contextlib.suppress(ValueError):
-            return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells)), []
-    values = [number(cell) for cell in cells]
-    wrong = [i for i, value in enumerate(values) if value is None]
-    return np.array([np.nan if value is None else value for value in values]), wrong
+def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Iterator[_Record]:
+    """Line number and fields of every record that is not blank."""
+    if delimiter == " ":
+        lines = (" ".join(line.split()) for line in lines)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
+    line = 0
+    try:
+        for fields in reader:
+            line = reader.line_num
+            if any(fields):
+                yield line, fields
+    except csv.Error as error:
+        raise DataError(
+            f"what begins on line {line + 1} is not readable as csv ({error})",
+            "Look for a quote that is not closed",
+        ) from error
 
 
 def number(cell: str) -> float | None:
-    """Return the number in a cell, NaN where it is missing, None where it is text.
+    """Return the number in a cell, NaN if it is missing, None if it is text.
 
     Examples
     --------
@@ -170,6 +229,7 @@ def number(cell: str) -> float | None:
     if cell.strip().lower() in MISSING:
         return np.nan
     try:
+        # float() takes "1_000" for a number; in a data file it is a name.
         return None if "_" in cell else float(cell)
     except ValueError:
         return None

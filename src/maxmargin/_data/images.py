@@ -9,21 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._files import DataError, atomic_write, check_exists, check_suffix
+from .._files import DataError, atomic_write, check_exists, check_suffix, needed
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
-
-
-def pillow() -> Any:
-    """Import Pillow, or say which extra brings it."""
-    try:
-        import PIL.Image
-        import PIL.ImageOps
-    except ImportError as error:
-        raise ImportError(
-            'Pictures need Pillow. Install it: pip install "maxmargin[images]"'
-        ) from error
-    return PIL
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
@@ -37,30 +25,24 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     Returns
     -------
     ndarray of shape (height, width) or (height, width, channels), uint8 or uint16
-
-    Raises
-    ------
-    DataError
-        When the file is missing, truncated or no picture.
     """
     path = Path(path)
-    PIL = pillow()
+    Image, ImageOps = needed("PIL.Image", "images"), needed("PIL.ImageOps", "images")
     check_exists(path)
     try:
         with warnings.catch_warnings():
             # Large is welcome; only what Pillow takes for an attack is refused.
-            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
-            with PIL.Image.open(path) as file:
-                return _as_array(PIL.ImageOps.exif_transpose(file))
-    except PIL.UnidentifiedImageError as error:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path) as file:
+                return _as_array(ImageOps.exif_transpose(file))
+    except Image.UnidentifiedImageError as error:
         raise DataError(f"{path} is not a picture", "Give a png or jpeg file") from error
-    except PIL.Image.DecompressionBombError as error:
-        limit = 2 * PIL.Image.MAX_IMAGE_PIXELS
+    except Image.DecompressionBombError as error:
+        limit = 2 * Image.MAX_IMAGE_PIXELS
         raise DataError(f"{path} has more than {limit:,} pixels", "Make it smaller") from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise DataError(
-            f"{path} is damaged or cut short ({error})", "Copy or download it again"
-        ) from error
+        what = f"{path} is damaged or cut short ({error})"
+        raise DataError(what, "Copy or download it again") from error
 
 
 def _as_array(image: Any) -> np.ndarray:
@@ -75,11 +57,11 @@ def _as_array(image: Any) -> np.ndarray:
 
 def write_image(path: str | os.PathLike[str], pixels: np.ndarray) -> None:
     """Write a picture, whole or not at all; a jpeg gets white for what is transparent."""
-    PIL = pillow()
+    Image = needed("PIL.Image", "images")
     suffix = check_suffix(path, IMAGE_SUFFIXES)
-    image = PIL.Image.fromarray(pixels)
+    image = Image.fromarray(pixels)
     if suffix != ".png" and image.mode == "RGBA":
-        ground = PIL.Image.new("RGB", image.size, (255, 255, 255))
+        ground = Image.new("RGB", image.size, (255, 255, 255))
         ground.paste(image, mask=image.getchannel("A"))
         image = ground
     with atomic_write(path) as partial:

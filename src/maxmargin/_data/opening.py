@@ -16,31 +16,21 @@ from typing import BinaryIO
 
 from .._files import DataError, check_exists
 
-FORMATS = ("csv", "parquet", "npy", "npz", "svmlight")
 GET_AGAIN = "Get or write the file again"
-
+_AS_UTF8 = 'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")'
 # What readers raise on bytes that no writer wrote; numpy parses headers as Python text.
 _DAMAGED = (
-    EOFError,
-    OSError,
-    ValueError,
-    TypeError,
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
-_FORMAT_OF_SUFFIX = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".dat"), "csv"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight"),
-    ".npy": "npy",
-    ".npz": "npz",
+    EOFError, OSError, ValueError, TypeError, OverflowError, RuntimeError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+_SUFFIXES = {
+    "csv": (".csv", ".tsv", ".txt", ".data", ".dat"),
+    "parquet": (".parquet", ".pq"),
+    "npy": (".npy",),
+    "npz": (".npz",),
+    "svmlight": (".svm", ".svmlight", ".libsvm"),
 }
-_DECOMPRESS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+FORMATS = tuple(_SUFFIXES)
 _CONTENT_OF_FORMAT = {
     "csv": "text",
     "svmlight": "text",
@@ -48,6 +38,7 @@ _CONTENT_OF_FORMAT = {
     "npy": "a NumPy array (npy)",
     "npz": "a zip archive",
 }
+_DECOMPRESS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _SIGNATURES = {
     b"\x93NUMPY": "a NumPy array (npy)",
     b"PAR1": "a parquet file",
@@ -64,32 +55,21 @@ _SIGNATURES = {
     b"\xfe\xff": "UTF-16 text",
 }
 _REMEDIES = {
-    "UTF-16 text": 'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")',
+    "UTF-16 text": _AS_UTF8,
     "a zip archive": "If it is a spreadsheet (xlsx), save it as csv; if an archive, unpack it",
-    **dict.fromkeys(
-        ("gzip-compressed data", "bzip2-compressed data", "xz-compressed data"),
-        "Unpack it, or add .gz, .bz2 or .xz to its name",
-    ),
 }
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?\s+\d+:[-+.\deE]+(\s|$)")
 
 
 def format_of(path: Path, format: str | None = None) -> str:
-    """Return the format by name, or by content where the name says little.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    format : str, default=None
-        What the user says it is, which counts more than its name.
-    """
+    """Return the format that the user says, or that the name or the content tells."""
     check_exists(path)
     head = _head(path)
     if not head:
         raise DataError(f"{path} is empty", GET_AGAIN)
-    suffix = path.with_suffix("").suffix if path.suffix in _DECOMPRESS else path.suffix
-    format = format or _FORMAT_OF_SUFFIX.get(suffix.lower())
+    suffix = (path.with_suffix("") if path.suffix in _DECOMPRESS else path).suffix.lower()
+    by_name = (name for name, endings in _SUFFIXES.items() if suffix in endings)
+    format = format or next(by_name, None)
     content = _content_of(head)
     if format in (None, "csv") and content == "text" and _SVMLIGHT_LINE.match(head):
         return "svmlight"
@@ -101,17 +81,18 @@ def format_of(path: Path, format: str | None = None) -> str:
     if format not in FORMATS:
         raise DataError(f"unknown format {format!r}", f"Use one of {', '.join(FORMATS)}")
     if content != _CONTENT_OF_FORMAT[format]:
+        remedy = "Give it the ending that fits its content, or name the right file"
+        if "compressed" in content:
+            remedy = "Unpack it, or add .gz, .bz2 or .xz to its name"
         raise DataError(
             f"{path} should be {_CONTENT_OF_FORMAT[format]} by its name but is {content}",
-            _REMEDIES.get(
-                content, "Give it the ending that fits its content, or name the right file"
-            ),
+            _REMEDIES.get(content, remedy),
         )
     return format
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, unpacking it where its name says that it is packed."""
+    """Open a file, unpacking it if its name says that it is packed."""
     return _DECOMPRESS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
 
 
@@ -128,26 +109,18 @@ def explained(path: Path) -> Iterator[None]:
     except DataError as error:
         raise DataError(f"{path}: {error.what}", error.remedy) from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 text (byte {error.object[error.start]:#04x})",
-            'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")',
-        ) from error
-    except _DAMAGED as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: BaseException) -> DataError:
-    return DataError(f"{path} is truncated or damaged ({one_line(error)})", GET_AGAIN)
-
-
-def _head(path: Path, size: int = 4096) -> bytes:
-    try:
-        with open_bytes(path) as file:
-            return file.read(size)
+        what = f"{path} is not UTF-8 text (byte {error.object[error.start]:#04x})"
+        raise DataError(what, _AS_UTF8) from error
     except PermissionError as error:
         raise DataError(f"{path} may not be read", "Ask its owner for permission") from error
     except _DAMAGED as error:
-        raise _damaged(path, error) from error
+        what = f"{path} is truncated or damaged ({one_line(error)})"
+        raise DataError(what, GET_AGAIN) from error
+
+
+def _head(path: Path, size: int = 4096) -> bytes:
+    with explained(path), open_bytes(path) as file:
+        return file.read(size)
 
 
 def _content_of(head: bytes) -> str:

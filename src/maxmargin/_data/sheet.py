@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._files import DataError
+
+TRANSPOSED = 4096  # rows of columns that are brought together at a time: they fit the cache
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,17 @@ class Sheet:
     """The numbers of a file, the columns kept as they are, and the columns that are no numbers."""
 
     X: Any
-    names: tuple[str, ...] | None = None  # of the columns of X; places where there are no names
+    names: tuple[str, ...] | None = None  # of the columns of X; places if there are no names
     named: bool = False  # whether the names are the file's own
     text: tuple[TextColumn, ...] = ()
     kept: dict[str, np.ndarray] = field(default_factory=dict)
     id_column: str | None = None
-    lines: np.ndarray | None = None  # the line of each row, for messages
+    lines: Callable[[], Sequence[int]] | None = None  # finds the line of each row, for messages
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Which columns the caller wants for what; None where the file shall decide."""
+    """Which columns the caller wants for what; None if the file shall decide."""
 
     id_column: str | None = None
     label_column: str | None = None
@@ -54,19 +56,13 @@ class Wish:
 
 
 def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
-    """Return the columns to read as numbers, in order; refuse names that the file does not have.
-
-    Examples
-    --------
-    >>> from maxmargin._data.sheet import Wish, number_columns
-    >>> number_columns(["who", "a", "b"], Wish(id_column="who", drop=("a",)))
-    ['b']
-    """
+    """Return the columns to read as numbers, in order; refuse names that the file does not have."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"two columns have the same name {twice[0]!r}", "Rename one of them")
+    known = set(names)
     for name in (*wish.kept, *wish.drop, *(wish.columns or ())):
-        if name not in names:
+        if name not in known:
             near = difflib.get_close_matches(name, names, n=1)
             raise DataError(
                 f"there is no column {name!r}",
@@ -78,7 +74,7 @@ def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
 
 
 def refuse_names(wish: Wish, labels: str | None = None) -> None:
-    """Refuse column names where the format has none, except one for the labels."""
+    """Refuse column names for a format that has none, except one for the labels."""
     unknown = [name for name in (*wish.kept, *wish.drop) if name != labels]
     if unknown:
         raise DataError(
@@ -87,14 +83,20 @@ def refuse_names(wish: Wish, labels: str | None = None) -> None:
         )
 
 
-def some(names: Sequence[str], limit: int = 8) -> str:
-    """List the first few of many names.
+def rows_of(table: Any, columns: Sequence[str], dtype: Any) -> np.ndarray:
+    """Return columns of a pyarrow table, which are numbers, as rows; NaN for what is missing."""
+    out = np.empty((table.num_rows, len(columns)), dtype)
+    start = 0
+    for batch in table.select(columns).to_batches(max_chunksize=TRANSPOSED):
+        for j, column in enumerate(batch.columns):
+            if column.null_count:
+                column = column.cast("float64", safe=False)
+            out[start : start + len(batch), j] = column.to_numpy(zero_copy_only=False)
+        start += len(batch)
+    return out
 
-    Examples
-    --------
-    >>> from maxmargin._data.sheet import some
-    >>> some(["a", "b", "c"], limit=2)
-    'a, b and 1 more'
-    """
+
+def some(names: Sequence[Any], limit: int = 8) -> str:
+    """List the first few of many names."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(str(name) for name in names[:limit]) + more

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,35 +20,35 @@ NOT_IN_BLOCKS = ("partial_labels", "links", "standardize", "plot", "id_column")
 
 def add_blocks(parser: argparse.ArgumentParser) -> None:
     """Declare how to read files that do not fit into memory."""
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        type=_size,
-        help="read DATA (parquet, npy, zarr) block by block, within this much memory: 2GiB",
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="spread the work over a dask cluster: tcp://host:8786, or local",
-    )
+    within = "read DATA (parquet, npy, zarr) block by block, within this much memory: 2GiB"
+    parser.add_argument("--memory", metavar="SIZE", type=size_of, help=within)
+    where = "spread the work over a dask cluster: tcp://host:8786, or local"
+    parser.add_argument("--dask", metavar="ADDRESS", help=where)
 
 
-def _size(text: str) -> int:
-    from maxmargin._data.files import size_of
+def size_of(text: str) -> int:
+    """Read a size in bytes.
 
-    try:
-        return size_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    Examples
+    --------
+    >>> size_of("2GiB"), size_of("1.5 kB"), size_of("64m")
+    (2147483648, 1500, 67108864)
+    """
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+) *([kmgt]?)(i?b?)", text.strip().lower())
+    number, letter, unit = match.groups() if match else ("0", "", "")
+    base = 1000 if unit == "b" else 1024
+    size = int(float(number) * base ** (1 + "kmgt".index(letter) if letter else 0))
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; give one like 2GiB or 500MB")
+    return size
 
 
 def asked_for(args: argparse.Namespace) -> bool:
     """Whether DATA is to be read block by block."""
-    asked = args.memory is not None or args.dask is not None or os.path.isdir(args.data)
-    if not asked:
+    if args.memory is None and args.dask is None and not os.path.isdir(args.data):
         return False
     for name in NOT_IN_BLOCKS:
-        if getattr(args, name, None):
+        if getattr(args, name):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} does not go with --memory and --dask")
     return True
@@ -56,8 +56,7 @@ def asked_for(args: argparse.Namespace) -> bool:
 
 def open_data(args: argparse.Namespace, estimator: Any) -> Any:
     """Open DATA, and refuse a limit that is too small for it."""
-    from maxmargin._files import DataError
-    from maxmargin.io import open_rows
+    from maxmargin.io import DataError, open_rows
 
     from .data import reading
 
@@ -76,86 +75,59 @@ def open_data(args: argparse.Namespace, estimator: Any) -> Any:
 
 def least_memory(rows: Any, estimator: Any) -> int:
     """Bytes that a fit on rows in blocks needs: this program, columns of all rows, some blocks."""
+    import psutil
+
     block = int(rows.sizes.max(initial=0)) * rows.shape[1] * rows.dtype.itemsize
     columns = estimator.estimate_memory(*rows.shape, in_blocks=True)
-    return _own_size() + columns + COPIES * block
-
-
-def _own_size() -> int:
-    """Bytes of memory that this program has taken so far."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
-    except OSError:  # no Linux
-        return 200 * 2**20
+    return psutil.Process().memory_info().rss + columns + COPIES * block
 
 
 @contextlib.contextmanager
-def cluster_of(address: str | None) -> Iterator[Any]:
-    """A client of a dask cluster for the time of a fit; None where none is asked for."""
-    if address is None:
-        yield None
-        return
-    from maxmargin._files import DataError
+def cluster_of(address: str) -> Iterator[None]:
+    """Connect to a dask cluster for the time of a fit."""
+    from maxmargin._files import DataError, needed
 
+    Client = needed("distributed", "dask").Client
     try:
-        from distributed import Client
-    except ImportError:
-        raise DataError("--dask needs dask", 'Install it: pip install "maxmargin[dask]"') from None
-    try:
-        client = (
-            Client(dashboard_address=None) if address == "local" else Client(address, timeout=10)
-        )
+        local = address == "local"
+        client = Client(dashboard_address=None) if local else Client(address, timeout=10)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(
             f"--dask {address}: no scheduler answers ({' '.join(str(error).split())})",
             "Start one with 'dask scheduler', or use --dask local",
         ) from error
     with client, client.as_current():
-        yield client
+        yield
 
 
-class Progress:
-    """Says on stderr how far a fit over blocks is, and about how long it will take.
+@contextlib.contextmanager
+def shown_progress(rows: Any, n_clusters: int) -> Iterator[None]:
+    """Show on a terminal how far a fit over blocks is, and about how long it will take."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    Parameters
-    ----------
-    rows : RowBlocks
-        Its blocks are counted as they are read.
-    n_clusters : int
-        More clusters need more passes.
-    """
+    read, n_blocks = rows.read, len(rows.sizes)
+    expected = FIRST_PASSES + PASSES_PER_CLUSTER * n_clusters
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task("pass 1", total=expected * n_blocks)
 
-    def __init__(self, rows: Any, n_clusters: int):
-        self.rows, self.read = rows, rows.read
-        self.expected = FIRST_PASSES + PASSES_PER_CLUSTER * n_clusters
-        self.shown = self.started = time.monotonic()
-        self.count = 0
+        def counted(i: int) -> Any:
+            block = read(i)
+            bar.advance(task)
+            passes = 1 + int(bar.tasks[0].completed) // n_blocks
+            whole = max(expected, passes + 1)
+            told = f"pass {passes} of about {whole}"
+            bar.update(task, description=told, total=whole * n_blocks)
+            return block
 
-    def __call__(self, i: int) -> Any:
-        """Read a block, and say so once a second."""
-        block = self.read(i)
-        self.count += 1
-        if time.monotonic() - self.shown > 1.0:
-            self.shown = time.monotonic()
-            sys.stderr.write(f"\r{self.told():<78}")
-            sys.stderr.flush()
-        return block
-
-    def told(self) -> str:
-        """One line: the pass, how much of it is read, and an estimate of the rest."""
-        blocks = len(self.rows.sizes)
-        passes = self.count / blocks
-        whole = max(self.expected, int(passes) + 2)
-        seconds = (time.monotonic() - self.started) / max(passes, 1e-9) * (whole - passes)
-        rest = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
-        share = passes - int(passes)
-        return f"pass {int(passes) + 1} of about {whole}: {share:4.0%} read, about {rest} left"
-
-    def close(self) -> None:
-        """Leave the line."""
-        if self.shown > self.started:
-            sys.stderr.write("\n")
+        rows.read = counted
+        try:
+            yield
+        finally:
+            rows.read = read
 
 
 def fit_blocks(args: argparse.Namespace, estimator: Any) -> Any:
@@ -163,19 +135,13 @@ def fit_blocks(args: argparse.Namespace, estimator: Any) -> Any:
     import numpy as np
 
     rows = open_data(args, estimator)
-    with cluster_of(args.dask) as client:
-        if client is not None:
-            estimator.fit(rows.to_dask())
-            estimator.labels_ = np.asarray(estimator.labels_)
-            if rows.column_names is not None:
-                estimator.feature_names_in_ = np.asarray(rows.column_names, object)
-            return rows
-        progress = None
-        if sys.stderr.isatty():
-            progress = rows.read = Progress(rows, args.n_clusters or 2)
-        try:
+    if args.dask is None:
+        with shown_progress(rows, args.n_clusters or 2):
             estimator.fit(rows)
-        finally:
-            if progress is not None:
-                progress.close()
+        return rows
+    with cluster_of(args.dask):
+        estimator.fit(rows.to_dask())
+        estimator.labels_ = np.asarray(estimator.labels_)
+    if rows.column_names is not None:
+        estimator.feature_names_in_ = np.asarray(rows.column_names, object)
     return rows

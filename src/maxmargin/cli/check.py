@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def tell(result: dict[str, Any]) -> Iterator[str]:
+def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     if result["format"] != "unknown":
         size = f"{plural(result['n_rows'], 'row')}, {plural(result['n_columns'], 'column')}"

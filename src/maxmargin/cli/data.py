@@ -1,11 +1,9 @@
-"""What several commands share: the arguments about DATA, and the files they write."""
+"""What several commands share: the arguments about DATA, the files they write, and their words."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,53 +11,47 @@ from . import UsageError
 
 OUTPUTS = {"out": "labels", "model": "model", "plot": "picture"}
 PICTURE_SUFFIXES = (".png", ".pdf", ".svg")
-# What an option or an ending needs: a package, and the extra that brings it.
-_NEEDS = {"plot": ("matplotlib", "plot"), ".skops": ("skops", "io")}
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Declare DATA and how to read it."""
-    parser.add_argument(
-        "data", metavar="DATA", help="csv, tsv, txt (also .gz), parquet, npy, npz or svmlight file"
-    )
-    parser.add_argument("--id-column", metavar="NAME", help="the column that names the rows")
-    parser.add_argument(
-        "--drop", metavar="NAME,...", action="append", default=[], help="columns to leave out"
-    )
-    parser.add_argument(
-        "--header",
-        action=argparse.BooleanOptionalAction,
-        help="whether the first line of a csv file holds names (default: look)",
-    )
-    parser.add_argument(
-        "--format",
-        choices=["csv", "parquet", "npy", "npz", "svmlight"],
-        help="how to read DATA (default: by its name)",
-    )
+    add = parser.add_argument
+    add("data", metavar="DATA", help="csv, tsv, txt (also .gz), parquet, npy, npz or svmlight file")
+    add("--id-column", metavar="NAME", help="the column that names the rows")
+    add("--drop", metavar="NAME,...", action="append", default=[], help="columns to leave out")
+    header = "whether the first line of a csv file holds names (default: look)"
+    add("--header", action=argparse.BooleanOptionalAction, help=header)
+    formats = ["csv", "parquet", "npy", "npz", "svmlight"]
+    add("--format", choices=formats, help="how to read DATA (default: by its name)")
 
 
-def add_out(parser: argparse.ArgumentParser) -> None:
-    """Declare where labels go."""
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="write the cluster and margin of each row: .csv, .parquet, .npy",
-    )
+def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Declare where labels, the model and a picture go."""
+    about = {
+        "out": "write the cluster and margin of each row: .csv, .parquet, .npy",
+        "model": "save the model: .skops, .joblib",
+        "plot": "draw the clusters: .png, .pdf, .svg",
+    }
+    for name in names:
+        parser.add_argument(f"--{name}", metavar="FILE", help=about[name])
+
+
+def add_standardize(parser: argparse.ArgumentParser) -> None:
+    """Declare that columns can be brought to one scale."""
+    about = "bring all columns to unit variance first"
+    parser.add_argument("--standardize", action="store_true", help=about)
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """Return what `add_data` declared as keywords of `read_rows`."""
-    return {
-        "id_column": args.id_column,
-        "drop": [name for text in args.drop for name in text.split(",") if name],
-        "header": args.header,
-        "format": args.format,
-    }
+    drop = [name for text in args.drop for name in text.split(",") if name]
+    kept = {name: getattr(args, name) for name in ("id_column", "header", "format")}
+    return {**kept, "drop": drop}
 
 
 def named_rows(table: Any) -> Any:
-    """Return the rows with their column names, so that a model remembers them; needs pandas."""
-    if table.column_names is None or find_spec("pandas") is None:
+    """Return the rows with their column names, so that a model remembers them."""
+    if table.column_names is None:
         return table.X
     import pandas as pd
 
@@ -84,7 +76,7 @@ def label_columns(args: argparse.Namespace, model: Any, table: Any, X: Any) -> d
 
 def check_outputs(args: argparse.Namespace, *names: str) -> None:
     """Refuse outputs that cannot be written or would destroy an input, before any work is done."""
-    from maxmargin._files import DataError, check_suffix, check_writable, resolved
+    from maxmargin._files import needed, resolved
     from maxmargin.io import LABEL_SUFFIXES
     from maxmargin.persistence import MODEL_SUFFIXES
 
@@ -94,80 +86,72 @@ def check_outputs(args: argparse.Namespace, *names: str) -> None:
     taken = {resolved(path): path for path in inputs if path}
     for name in names:
         path = getattr(args, name)
-        if path is None:
-            continue
-        try:
-            suffix = check_suffix(path, suffixes[name])
-            check_writable(path)
-        except DataError as error:
-            raise UsageError(f"--{name} {error}") from error
-        if resolved(path) in taken:
-            raise UsageError(f"--{name} {path} would overwrite {taken[resolved(path)]}")
-        taken[resolved(path)] = f"what --{name} writes"
-        needed = _NEEDS.get(name) or _NEEDS.get(suffix)
-        if needed and find_spec(needed[0]) is None:
-            raise DataError(
-                f"--{name} {path} needs {needed[0]}",
-                f'Install it: pip install "maxmargin[{needed[1]}]"',
-            )
+        if path is not None:
+            check_output(f"--{name}", path, suffixes[name], taken)
+            taken[resolved(path)] = f"what --{name} writes"
+            if name == "plot":
+                needed("matplotlib", "plot")
 
 
-@contextlib.contextmanager
-def writing(args: argparse.Namespace) -> Iterator[tuple[dict[str, Path], dict[str, str]]]:
-    """Write the outputs that were asked for, all of them or none.
+def check_output(option: str, path: str, suffixes: tuple[str, ...], taken: dict[Path, str]) -> None:
+    """Refuse a file that cannot be written, or that is ``taken``."""
+    from maxmargin._files import DataError, check_suffix, check_writable, resolved
 
-    Yields
-    ------
-    to : dict
-        Where to write the output of each option that was given; put in place at the end.
-    wrote : dict
-        What is written where, for `told_files`.
-    """
-    from maxmargin._files import atomic_writes
-
-    asked = {name: vars(args)[name] for name in OUTPUTS if vars(args).get(name)}
-    with atomic_writes(list(asked.values())) as partials:
-        yield dict(zip(asked, partials)), {OUTPUTS[name]: path for name, path in asked.items()}
+    try:
+        check_suffix(path, suffixes)
+        check_writable(path)
+    except DataError as error:
+        raise UsageError(f"{option} {error}") from error
+    if resolved(path) in taken:
+        raise UsageError(f"{option} {path} would overwrite {taken[resolved(path)]}")
 
 
 def write_results(
-    args: argparse.Namespace, model: Any, table: Any, X: Any, labels: Any
+    args: argparse.Namespace, model: Any, labels: Any, table: Any = None, X: Any = None
 ) -> dict[str, str]:
-    """Write labels, model and picture, whichever were asked for; return what is written where."""
+    """Write labels, model and picture, all that were asked for or none; return what is where.
+
+    Rows that were read block by block are not at hand: then labels are written without margins.
+    """
+    from maxmargin._files import atomic_writes
     from maxmargin.io import write_labels
     from maxmargin.persistence import save_model
 
-    with writing(args) as (to, wrote):
+    asked = {name: vars(args)[name] for name in OUTPUTS if vars(args).get(name)}
+    with atomic_writes(list(asked.values())) as partials:
+        to = dict(zip(asked, partials))
         if "out" in to:
-            write_labels(to["out"], labels, **label_columns(args, model, table, X))
+            beside = {} if table is None else label_columns(args, model, table, X)
+            write_labels(to["out"], labels, **beside)
         if "model" in to:
             save_model(model, to["model"])
         if "plot" in to:
-            _write_plot(to["plot"], model, X, labels)
-    return wrote
+            # A figure of its own: no window, no global state.
+            from matplotlib.figure import Figure
 
+            from maxmargin.display import plot_clusters
 
-def _write_plot(path: Path, model: Any, X: Any, labels: Any) -> None:
-    # A figure of its own: no window, no global state.
-    from matplotlib.figure import Figure
-
-    from maxmargin.display import plot_clusters
-
-    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
-    plot_clusters(model, X, labels, ax=figure.subplots())
-    figure.savefig(path, dpi=150)
+            figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+            plot_clusters(model, X, labels, ax=figure.subplots())
+            figure.savefig(to["plot"], dpi=150)
+    return {OUTPUTS[name]: path for name, path in asked.items()}
 
 
 def told_files(wrote: dict[str, str]) -> str:
-    """Say which files were written.
-
-    Examples
-    --------
-    >>> from maxmargin.cli.data import told_files
-    >>> told_files({"labels": "l.csv"})
-    'wrote l.csv (labels)'
-    """
+    """Say which files were written."""
     return "wrote " + ", ".join(f"{path} ({what})" for what, path in wrote.items())
+
+
+def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Any:
+    """Return a table that a command's ``tell`` can yield."""
+    from rich.table import Table
+
+    table = Table(box=None)
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def plural(count: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from .data import told_files
+from .data import table_of, told_files
 
 SUMMARY = "cluster data that comes with scikit-learn and compare with k-means"
 EXAMPLE = "maxmargin demo --out demo"
@@ -25,12 +25,8 @@ METHODS = ("k-means", "maxmargin")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="maxmargin-demo",
-        help="where to write (default: maxmargin-demo)",
-    )
+    place = "maxmargin-demo"
+    parser.add_argument("--out", metavar="FOLDER", default=place, help=f"where (default: {place})")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -42,9 +38,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     digits = load_digits()
     rings = make_circles(400, noise=0.06, factor=0.45, random_state=0)
     compare("compile", rings[0][:40], rings[1][:40])
-    if sys.stderr.isatty():
-        print("clustering 45 pairs of handwritten digits ...", file=sys.stderr)
-    pairs = [compare(f"{a}-{b}", *digit_pair(digits, a, b)) for a, b in combinations(DIGITS, 2)]
+    pairs = [
+        compare(f"{a}-{b}", *digit_pair(digits, a, b))
+        for a, b in _watched(list(combinations(DIGITS, 2)))
+    ]
     clouds, ring = compare("clouds", *ringnorm()), compare("rings", *rings)
     drawn = {run["name"]: run.pop("model") for run in (*pairs, clouds, ring)}
     rows = {"rings": rings[0], "3-8": digit_pair(digits, *SHOWN)[0]}
@@ -60,6 +57,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         },
         "wrote": wrote,
     }
+
+
+def _watched(pairs: list[Any]) -> Any:
+    """Show a bar on a terminal while pairs are clustered."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console, hidden = Console(stderr=True), not sys.stderr.isatty()
+    title = "pairs of handwritten digits"
+    return track(pairs, title, console=console, transient=True, disable=hidden)
 
 
 def digit_pair(digits: Any, a: int, b: int) -> tuple[Any, Any]:
@@ -99,18 +106,18 @@ def compare(name: str, X: Any, truth: Any) -> dict[str, Any]:
 
 def _write_shown(folder: Path, model: Any, rows: Any) -> dict[str, str]:
     """Write data, labels and model of one pair, the first in the paper."""
+    import pandas as pd
+
     from maxmargin._files import atomic_write
     from maxmargin.display import row_margins
     from maxmargin.io import write_labels
     from maxmargin.persistence import save_model
 
     stem = folder / "digits-{}-{}".format(*SHOWN)
-    ending = "skops" if find_spec("skops") else "joblib"
-    wrote = {"data": f"{stem}.csv", "labels": f"{stem}-labels.csv", "model": f"{stem}.{ending}"}
+    wrote = {"data": f"{stem}.csv", "labels": f"{stem}-labels.csv", "model": f"{stem}.skops"}
+    frame = pd.DataFrame(rows.astype(int)).add_prefix("pixel")
     with atomic_write(wrote["data"]) as partial:
-        header = ",".join(f"pixel{j}" for j in range(rows.shape[1]))
-        lines = (",".join(f"{value:g}" for value in row) for row in rows.tolist())
-        partial.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+        frame.to_csv(partial, index=False)
     margins = row_margins(model.decision_function(rows))
     write_labels(wrote["labels"], model.labels_, margins=margins)
     save_model(model, wrote["model"])
@@ -134,14 +141,16 @@ def _draw(path: str, drawn: list[Any], pairs: list[dict[str, Any]]) -> None:
         figure.savefig(partial, dpi=120)
 
 
-def tell(result: dict[str, Any]) -> Iterator[str]:
+def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     for title, runs in result["results"].items():
         yield f"{title}:"
+        rows = []
         for method in METHODS:
             accuracy = sum(run[method]["accuracy"] for run in runs) / len(runs)
             seconds = sum(run[method]["seconds"] for run in runs)
-            yield f"  {method:<12}{accuracy:>8.1%}{seconds:>9.2f} s"
+            rows.append((method, f"{accuracy:.1%}", f"{seconds:.2f}"))
+        yield table_of(("method", "accuracy", "seconds"), rows)
         if len(runs) > 1:
             yield _told_contest(runs)
     yield f"maxmargin was told n_clusters=2 and balance={BALANCE} (clusters of about equal size)."

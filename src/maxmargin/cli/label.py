@@ -12,22 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .data import (
-    add_data,
-    add_out,
-    check_outputs,
-    named_rows,
-    plural,
-    reading,
-    standardizer,
-    told_files,
-    write_results,
-)
-from .methods import OPTIONS, build_estimator, positive
+from . import data
+from .methods import add_options, build_estimator, given_options, positive
 
 SUMMARY = "ask which rows belong together, and cluster with the answers"
 EXAMPLE = "maxmargin label people.csv -k 3 --id-column name --out labels.csv"
-TAKEN = ("kernel", "gamma", "n_components", "seed", "n_jobs")
 KEYS = {
     "s": "same", "same": "same", "d": "different", "different": "different",
     "?": "unknown", "k": "unknown", "don't know": "unknown", "dont know": "unknown",
@@ -38,30 +27,17 @@ SHOWN_COLUMNS = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_data(parser)
-    parser.add_argument(
-        "-k", "--n-clusters", type=positive, required=True, metavar="K", help="number of clusters"
-    )
-    parser.add_argument(
-        "--answers",
-        metavar="FILE",
-        help="where answers are kept and gone on from (default: DATA with the ending .links.csv)",
-    )
-    parser.add_argument(
-        "--refit",
-        type=positive,
-        default=5,
-        metavar="N",
-        help="fit anew after N answers (default: 5)",
-    )
-    parser.add_argument("--limit", type=positive, metavar="N", help="stop after N answers")
-    parser.add_argument(
-        "--standardize", action="store_true", help="bring all columns to unit variance first"
-    )
-    for name in TAKEN:
-        parser.add_argument(f"--{name.replace('_', '-')}", **OPTIONS[name])
-    add_out(parser)
-    parser.add_argument("--model", metavar="FILE", help="save the model: .skops, .joblib")
+    data.add_data(parser)
+    add = parser.add_argument
+    add("-k", "--n-clusters", type=positive, required=True, metavar="K", help="number of clusters")
+    answers = "where answers are kept and gone on from (default: DATA with the ending .links.csv)"
+    add("--answers", metavar="FILE", help=answers)
+    refit = "fit anew after N answers (default: 5)"
+    add("--refit", type=positive, default=5, metavar="N", help=refit)
+    add("--limit", type=positive, metavar="N", help="stop after N answers")
+    data.add_standardize(parser)
+    data.add_outputs(parser, "out", "model")
+    add_options(parser, ["pairwise"])
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -73,27 +49,37 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from maxmargin.io import read_rows
 
     args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
-    check_outputs(args, "out", "model")
-    given = {name: getattr(args, name) for name in TAKEN if getattr(args, name) is not None}
-    estimator = build_estimator("pairwise", args.n_clusters, given)
-    estimator.set_params(on_conflict="soft")
-    table = read_rows(args.data, **reading(args))
-    X = named_rows(table)
-    scaler = standardizer(X) if args.standardize else None
+    data.check_outputs(args, "out", "model")
+    options = {"on_conflict": "soft", **given_options(args, ["pairwise"])}
+    estimator = build_estimator("pairwise", args.n_clusters, options)
+    table = read_rows(args.data, **data.reading(args))
+    X = data.named_rows(table)
+    scaler = data.standardizer(X) if args.standardize else None
     fitted_on = X if scaler is None else scaler.fit_transform(X)
     with AnswerLog.open(args.answers, X.shape[0]) as log:
         if log.answers:
-            _say(f"going on from {plural(len(log.answers), 'answer')} in {args.answers}")
+            _say(f"going on from {data.plural(len(log.answers), 'answer')} in {args.answers}")
         # The seed moves on with the answers: a resumed session does not repeat its first questions.
-        loop = PairQueries(estimator, fitted_on, random_state=args.seed + len(log.answers))
+        seed = (args.random_state or 0) + len(log.answers)
+        loop = PairQueries(estimator, fitted_on, random_state=seed)
         for answer in log.answers:
             loop.tell([answer[:2]], [_code(answer.relation)])
         session = _Session(loop, log, table, args)
         session.ask_on()
         estimator = loop.fit()
         model = estimator if scaler is None else make_pipeline(scaler, estimator)
-        wrote = {"answers": args.answers, **write_results(args, model, table, X, estimator.labels_)}
-    return _result(session, estimator, table) | {"wrote": wrote}
+        wrote = data.write_results(args, model, estimator.labels_, table, X)
+    codes = [_code(answer.relation) for answer in log.answers]
+    names = {"same": 1, "different": -1, "unknown": 0}
+    return {
+        "data": table.source,
+        "n_rows": table.X.shape[0],
+        "answers": {name: codes.count(code) for name, code in names.items()},
+        "answers_now": session.given,
+        "violated": loop.constraints.violations(estimator.labels_).n_links,
+        "cluster_sizes": estimator.cluster_sizes_,
+        "wrote": {"answers": args.answers, **wrote},
+    }
 
 
 def _code(relation: str) -> int:
@@ -109,13 +95,15 @@ class _Session:
     def __init__(self, loop, log, table, args):
         self.loop, self.log, self.table, self.args = loop, log, table, args
         self.given = 0
-        self.labels: Any = None
 
     def ask_on(self) -> None:
         """Ask until the person quits, the limit is reached or nothing is left to ask."""
+        labels = None
         while not self._done():
             pairs = self.loop.suggest(self.args.refit)
-            self._show_changes()
+            before, labels = labels, self.loop.labels()
+            if before is not None:
+                _say(changes(before, labels))
             if len(pairs) == 0:
                 _say("nothing is left to ask")
                 return
@@ -128,21 +116,19 @@ class _Session:
     def _ask_all(self, pairs) -> bool:
         """Ask about pairs one after the other; False when the person quits."""
         while pairs and not self._done():
-            pair = pairs.pop(0)
-            said = self._asked(pair)
+            said = self._asked(pairs[0])
             if said == "quit":
                 return False
             if said == "undo":
                 last = self.log.undo()
-                pairs.insert(0, pair)
                 if last is None:
                     _say("there is no answer to take back")
                     continue
                 self.loop.undo()
                 pairs.insert(0, list(last[:2]))
                 _say(f"taken back: rows {last.row_a} and {last.row_b} were {last.relation}")
-                continue
-            self._note(pair, said)
+            else:
+                self._note(pairs.pop(0), said)
         return True
 
     def _note(self, pair, said: str) -> None:
@@ -151,7 +137,7 @@ class _Session:
         self.log.append(Answer(int(pair[0]), int(pair[1]), said))
         self.loop.tell([pair], [_code(said)])
         self.given += 1
-        _say(f"noted ({plural(len(self.log.answers), 'answer')}): {said}")
+        _say(f"noted ({data.plural(len(self.log.answers), 'answer')}): {said}")
 
     def _asked(self, pair) -> str:
         for line in side_by_side(self.table, *pair):
@@ -159,18 +145,10 @@ class _Session:
         while True:
             _say("same [s], different [d], don't know [?], undo [u] or quit [q]?")
             text = sys.stdin.readline()
-            if not text:
-                return "quit"
-            said = KEYS.get(text.strip().lower())
+            said = KEYS.get(text.strip().lower()) if text else "quit"
             if said is not None:
                 return said
             _say(f"{text.strip()!r} is none of s, d, ?, u, q")
-
-    def _show_changes(self) -> None:
-        new = self.loop.labels()
-        if self.labels is not None:
-            _say(changes(self.labels, new))
-        self.labels = new
 
 
 def side_by_side(table: Any, a: int, b: int) -> Iterator[str]:
@@ -221,32 +199,21 @@ def changes(old: Any, new: Any) -> str:
     moved = round((1.0 - clustering_accuracy(old, new)) * len(old))
     sizes = ", ".join(f"{size:,}" for size in sorted(np.bincount(new), reverse=True))
     whose = "its cluster" if moved == 1 else "their clusters"
-    return f"fitted anew: {plural(moved, 'row')} changed {whose}; sizes {sizes}"
+    return f"fitted anew: {data.plural(moved, 'row')} changed {whose}; sizes {sizes}"
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _result(session: _Session, model, table) -> dict[str, Any]:
-    codes = [_code(answer.relation) for answer in session.log.answers]
-    counts = {"same": codes.count(1), "different": codes.count(-1), "unknown": codes.count(0)}
-    return {
-        "data": table.source,
-        "n_rows": table.X.shape[0],
-        "answers": counts,
-        "answers_now": session.given,
-        "violated": session.loop.constraints.violations(model.labels_).n_links,
-        "cluster_sizes": model.cluster_sizes_,
-    }
-
-
-def tell(result: dict[str, Any]) -> Iterator[str]:
+def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what came of the answers."""
     counts = ", ".join(f"{count} {name}" for name, count in result["answers"].items())
-    yield f"{plural(sum(result['answers'].values()), 'answer')}: {counts}"
-    yield f"{plural(result['violated'], 'link')} broken by the clusters"
-    yield "  cluster      rows   share"
-    for j, size in enumerate(result["cluster_sizes"]):
-        yield f"  {j:>7}{size:>10,}{size / result['n_rows']:>8.1%}"
-    yield told_files(result["wrote"])
+    yield f"{data.plural(sum(result['answers'].values()), 'answer')}: {counts}"
+    yield f"{data.plural(result['violated'], 'link')} broken by the clusters"
+    rows = [
+        (str(j), f"{size:,}", f"{size / result['n_rows']:.1%}")
+        for j, size in enumerate(result["cluster_sizes"])
+    ]
+    yield data.table_of(("cluster", "rows", "share"), rows)
+    yield data.told_files(result["wrote"])

@@ -14,6 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -21,14 +22,10 @@ from . import UsageError, check, demo, fit, info, label, predict, segment
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS: dict[str, ModuleType] = {
-    "demo": demo,
-    "fit": fit,
-    "predict": predict,
-    "label": label,
-    "segment": segment,
-    "check": check,
-    "info": info,
+    module.__name__.rpartition(".")[2]: module
+    for module in (demo, fit, predict, label, segment, check, info)
 }
+PACKAGES = ("pandas", "pyarrow", "psutil", "rich", "skops")  # the extra "cli"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,13 +35,16 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Build the parser of all commands.
+def make_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Build the parser of all commands, with the arguments of ``only`` one of them.
+
+    The options of the methods come from their classes, which are slow to import: what is not asked
+    for is left out.
 
     Examples
     --------
     >>> from maxmargin.cli.main import make_parser
-    >>> make_parser().parse_args(["fit", "a.csv", "-k", "3"]).n_clusters
+    >>> make_parser("fit").parse_args(["fit", "a.csv", "-k", "3"]).n_clusters
     3
     """
     parser = _Parser(
@@ -64,23 +64,14 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.add_arguments(sub)
-        sub.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+        if name == only:
+            sub.add_argument("--json", action="store_true", help="print one JSON object only")
+            command.add_arguments(sub)
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit code.
-
-    Parameters
-    ----------
-    argv : list of str, default=None
-        The arguments; None takes those of the process.
-
-    Returns
-    -------
-    int
-        0 ok, 1 failed, 2 bad usage, 130 interrupted.
+    """Run a command and return its exit code: 0 ok, 1 failed, 2 bad usage, 130 interrupted.
 
     Examples
     --------
@@ -89,19 +80,20 @@ def main(argv: list[str] | None = None) -> int:
     1
     """
     argv = sys.argv[1:] if argv is None else argv
+    told: list[Any] = []
     with _warnings_in_one_line() as warned:
         try:
-            code, result, lines = _run(argv)
+            code, result, told = _run(argv)
         except KeyboardInterrupt:
-            code, result, lines = INTERRUPTED, {"error": "interrupted"}, ()
+            code, result = INTERRUPTED, {"error": "interrupted"}
         except UsageError as error:
-            code, result, lines = USAGE, {"error": str(error)}, ()
+            code, result = USAGE, {"error": str(error)}
         except (ValueError, OSError, ImportError, MemoryError) as error:
-            code, result, lines = FAILED, {"error": str(error) or type(error).__name__}, ()
+            code, result = FAILED, {"error": str(error) or type(error).__name__}
         except Exception as error:
             traceback.print_exc()
             what = f"{type(error).__name__}: {error} (this is a bug in maxmargin; please report it)"
-            code, result, lines = FAILED, {"error": what}, ()
+            code, result = FAILED, {"error": what}
     if "error" in result:
         print(f"maxmargin: {' '.join(result['error'].split())}", file=sys.stderr)
     with _pipe_may_close():
@@ -109,19 +101,18 @@ def main(argv: list[str] | None = None) -> int:
             head = {"command": next(iter(argv), None), "ok": code == OK}
             print(json.dumps(_plain(head | result | {"warnings": warned}), allow_nan=False))
         else:
-            for line in lines:
-                print(line)
+            _print(told)
         sys.stdout.flush()
     return code
 
 
-def _run(argv: list[str]) -> tuple[int, dict[str, Any], Any]:
-    """Exit code, result and lines to tell; nothing is printed before all of it has worked."""
-    parser = make_parser()
+def _run(argv: list[str]) -> tuple[int, dict[str, Any], list[Any]]:
+    """Exit code, result and what to tell; nothing is printed before all of it has worked."""
+    parser = make_parser(next((word for word in argv if word in COMMANDS), None))
     try:
         args = parser.parse_args(argv)
     except SystemExit as done:
-        return int(done.code or 0), {}, ()
+        return int(done.code or 0), {}, []
     if args.version:
         from maxmargin.persistence import package_version
 
@@ -129,8 +120,23 @@ def _run(argv: list[str]) -> tuple[int, dict[str, Any], Any]:
     if args.command is None:
         raise UsageError(f"a command is needed: {', '.join(COMMANDS)} (see maxmargin --help)")
     command = COMMANDS[args.command]
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing and command is not info:
+        install = 'Install what commands need: pip install "maxmargin[cli]"'
+        raise ImportError(f"{', '.join(missing)} cannot be found. {install}")
     result = command.run(args)
     return OK if result.get("ok", True) else FAILED, result, list(command.tell(result))
+
+
+def _print(told: list[Any]) -> None:
+    """Print lines, and tables of rich."""
+    for part in told:
+        if isinstance(part, str):
+            print(part)
+        else:
+            from rich.console import Console
+
+            Console(width=None if sys.stdout.isatty() else 200).print(part)
 
 
 @contextlib.contextmanager

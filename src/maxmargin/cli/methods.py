@@ -1,82 +1,33 @@
-"""The methods by the names that the command line gives them, and their options."""
+"""The methods by the names that the command line gives them, and their options.
+
+Options are made of the classes themselves: names come from the signature, permitted values from
+`_parameter_constraints`, and the help from the docstring.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
+import argparse
+import contextlib
+import inspect
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from . import UsageError
 
-
-@dataclass(frozen=True)
-class Method:
-    """A clustering method: where its class is, which options it takes, which method it wraps."""
-
-    path: str
-    options: tuple[str, ...]
-    wraps: str | None = None
-
-
-SHARED = (
-    "kernel", "gamma", "degree", "coef0", "n_components", "balance", "n_init", "max_iter", "seed",
-    "n_jobs",
-)  # fmt: skip
 METHODS = {
-    "auto": Method(
-        "maxmargin:MaxMarginClustering",
-        ("kernel", "balance", "n_init", "seed", "n_jobs", "max_samples", "time_budget"),
-    ),
-    "alternating": Method(
-        "maxmargin:AlternatingMarginClustering", (*SHARED, "loss", "epsilon", "alpha")
-    ),
-    "least-squares": Method(
-        "maxmargin:LeastSquaresMarginClustering", (*SHARED, "ridge", "search", "max_samples", "pca")
-    ),
-    "pairwise": Method(
-        "maxmargin:PairwiseMarginClustering",
-        (*SHARED, "alpha", "unlabeled_weight", "solver", "on_conflict"),
-    ),
-    "cutting-plane": Method(
-        "maxmargin:CuttingPlaneMarginClustering", (*SHARED, "alpha", "score_balance", "nesting")
-    ),
-    "multiple-kernel": Method(
-        "maxmargin:MultipleKernelMarginClustering",
-        (
-            "n_components",
-            "balance",
-            "n_init",
-            "max_iter",
-            "seed",
-            "n_jobs",
-            "alpha",
-            "score_balance",
-            "weight_norm",
-            "subset",
-        ),
-    ),
-    "semidefinite": Method(
-        "maxmargin:SemidefiniteMarginClustering",
-        (
-            *(name for name in SHARED if name != "n_init"),
-            "alpha",
-            "ridge",
-            "relaxation",
-            "size_penalty",
-            "max_samples",
-        ),
-    ),
-    "bisecting": Method("maxmargin:BisectingMarginClustering", ("seed",), wraps="alternating"),
+    "auto": "MaxMarginClustering",
+    "alternating": "AlternatingMarginClustering",
+    "least-squares": "LeastSquaresMarginClustering",
+    "pairwise": "PairwiseMarginClustering",
+    "cutting-plane": "CuttingPlaneMarginClustering",
+    "multiple-kernel": "MultipleKernelMarginClustering",
+    "semidefinite": "SemidefiniteMarginClustering",
+    "bisecting": "BisectingMarginClustering",
 }
-
-
-def _number_or(*words: str) -> Callable[[str], float | str]:
-    def convert(text: str) -> float | str:
-        return text if text in words else float(text)
-
-    convert.__name__ = f"number (or {', '.join(words)})"
-    return convert
+WRAPPED = {"bisecting": "alternating"}  # takes the options of this method, too
+# -k is for n_clusters; one command is one fit, and a bar is shown on a terminal only.
+NOT_OPTIONS = {"n_clusters", "warm_start", "verbose"}
 
 
 def positive(text: str) -> int:
@@ -89,102 +40,108 @@ def positive(text: str) -> int:
 
 positive.__name__ = "whole number above 0"
 
-# What is not given here stays out of the constructor, so that each method keeps its own default.
-OPTIONS: dict[str, dict[str, Any]] = {
-    "kernel": {
-        "choices": ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"],
-        "help": "how rows are compared (default: by the rows for auto, linear for cutting-plane, "
-        "else rbf)",
-    },
-    "gamma": {
-        "type": _number_or("median"),
-        "help": "width of the kernel: a number, or median (default: the method's own)",
-    },
-    "degree": {"type": int, "help": "degree of the poly kernel"},
-    "coef0": {"type": float, "help": "constant of the poly and sigmoid kernels"},
-    "n_components": {"type": positive, "help": "rank of the kernel approximation"},
-    "ridge": {
-        "type": float,
-        "help": "regulariser of least-squares (default: 1) and semidefinite (default: 0.1)",
-    },
-    "relaxation": {
-        "choices": ["generalized", "full"],
-        "help": "relaxation of semidefinite (default: generalized; full needs scs)",
-    },
-    "size_penalty": {
-        "type": float,
-        "help": "how much semidefinite is for clusters of equal size (default: 10)",
-    },
-    "search": {
-        "choices": ["shaking", "steepest", "stochastic"],
-        "help": "label search of least-squares (default: shaking)",
-    },
-    "max_samples": {
-        "type": positive,
-        "help": "most rows that auto and least-squares fit on (default: 4000)",
-    },
-    "time_budget": {
-        "type": float,
-        "help": "seconds that auto searches for (default: a fixed number of attempts)",
-    },
-    "pca": {"type": positive, "help": "reduce rows to this many principal components first"},
-    "loss": {"choices": ["laplacian", "squared", "hinge"], "help": "loss (default: laplacian)"},
-    "epsilon": {"type": float, "help": "width of the zone without loss (laplacian loss)"},
-    "alpha": {
-        "type": _number_or("auto", "cv"),
-        "help": "strength of the regulariser: a number, auto, or cv (pairwise); default: the "
-        "method's own",
-    },
-    "unlabeled_weight": {"type": float, "help": "weight of rows without links (pairwise)"},
-    "solver": {"choices": ["bundle", "subgradient"], "help": "solver of pairwise"},
-    "on_conflict": {
-        "choices": ["raise", "soft"],
-        "help": "refuse links that contradict each other, or let them be outvoted (pairwise)",
-    },
-    "score_balance": {
-        "type": float,
-        "help": "largest difference of two clusters' mean scores (cutting-plane)",
-    },
-    "weight_norm": {
-        "type": float,
-        "help": "p >= 1 in sum beta^p <= 1 of multiple-kernel; 1 selects few kernels (default: 2)",
-    },
-    "subset": {"type": positive, "help": "rows that multiple-kernel fits on (default: all)"},
-    "nesting": {
-        "choices": ["merged", "paper"],
-        "help": "order of cuts and labels of cutting-plane (default: merged)",
-    },
-    "balance": {
-        "type": float,
-        "help": "every cluster keeps at least this share of an even split, 0 to 1",
-    },
-    "n_init": {"type": positive, "help": "number of starts"},
-    "max_iter": {"type": positive, "help": "most iterations of a start"},
-    "seed": {"type": int, "default": 0, "help": "seed of the random numbers (default: 0)"},
-    "n_jobs": {"type": int, "help": "threads; -1 uses all"},
-}
-_PARAMETER = {"seed": "random_state"}
+
+def _class_of(method: str) -> Any:
+    import maxmargin
+
+    return getattr(maxmargin, METHODS[method])
+
+
+def options_of(method: str) -> dict[str, Any]:
+    """Return the parameters of a method that can be given as words, with their defaults."""
+    from numbers import Integral
+
+    from sklearn.utils._param_validation import Interval, StrOptions
+
+    words = ("boolean", "random_state", Integral)
+    cls = _class_of(method)
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(cls).parameters.items()
+        if name not in NOT_OPTIONS
+        and any(
+            isinstance(rule, Interval | StrOptions) or rule in words
+            for rule in cls._parameter_constraints[name]
+        )
+    }
+
+
+def add_options(
+    parser: argparse.ArgumentParser, methods: Iterable[str] = METHODS, only: Iterable[str] = ()
+) -> None:
+    """Declare the options of some methods; ``only`` some of them if they are named."""
+    values: dict[str, dict[str, list[str]]] = {}
+    about: dict[str, str] = {}
+    for method in methods:
+        described = _described(_class_of(method))
+        for name, default in options_of(method).items():
+            if not only or name in only:
+                kind, text = described.get(name, ("any", ""))
+                values.setdefault(name, {}).setdefault(f"{kind} [{default}]", []).append(method)
+                about[name] = about.get(name) or text
+    group = parser.add_argument_group("options of the methods, with their values and [defaults]")
+    for name, kinds in values.items():
+        told = "; ".join(f"{', '.join(methods)}: {kind}" for kind, methods in kinds.items())
+        is_seed = name == "random_state"
+        group.add_argument(
+            *(["--seed"] if is_seed else []),
+            f"--{name.replace('_', '-')}",
+            dest=name,
+            metavar="VALUE",
+            type=_value,
+            default=0 if is_seed else argparse.SUPPRESS,
+            help=f"{about[name]} ({'default: 0' if is_seed else told})".replace("%", "%%"),
+        )
+
+
+def _described(cls: Any) -> dict[str, tuple[str, str]]:
+    """Type and first sentence of each parameter in a class's docstring."""
+    pattern = r"^(\w[\w, ]*) : (.+?)(?:, default=.*)?\n((?: +.*\n)*)"
+    found = {}
+    for names, kind, text in re.findall(pattern, inspect.getdoc(cls) or "", re.M):
+        words = re.sub(r":\w+:`~?([^`]*)`|``", r"\1", " ".join(text.split()))
+        first = re.split(r"(?<=[^.][.])\s", words)[0].rstrip(".")
+        found.update(dict.fromkeys(names.split(", "), (kind, first)))
+    return found
+
+
+def _value(text: str) -> Any:
+    """Read a word of the command line; the method's own rules say later whether it is permitted."""
+    for convert in (int, float):
+        with contextlib.suppress(ValueError):
+            return convert(text)
+    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
+
+
+def given_options(args: argparse.Namespace, methods: Iterable[str] = METHODS) -> dict[str, Any]:
+    """Return the options that were given, by the names of the parameters."""
+    names = {name for method in methods for name in options_of(method)}
+    return {name: value for name, value in vars(args).items() if name in names}
 
 
 def build_estimator(method: str, n_clusters: int | None, options: dict[str, Any]) -> Any:
-    """Make the estimator of a method from the options given; refuse those that do not apply.
+    """Make the estimator of a method; refuse options that it does not have or permit.
 
     Examples
     --------
     >>> from maxmargin.cli.methods import build_estimator
-    >>> build_estimator("alternating", 3, {"kernel": "linear", "seed": 1}).n_clusters
+    >>> build_estimator("alternating", 3, {"kernel": "linear", "random_state": 1}).n_clusters
     3
     """
-    entry = METHODS[method]
     if n_clusters is None and method != "auto":
         raise UsageError(f"--method {method} needs -k, the number of clusters")
-    inner = METHODS[entry.wraps].options if entry.wraps else ()
+    own, wrapped = options_of(method), WRAPPED.get(method)
+    inner = options_of(wrapped) if wrapped else {}
     for name in options:
-        if name not in (*entry.options, *inner):
+        if name not in own | inner:
             raise UsageError(f"--{name.replace('_', '-')} does not apply to --method {method}")
-    own = {_PARAMETER.get(name, name): options[name] for name in entry.options if name in options}
-    if entry.wraps:
-        inner_options = {name: value for name, value in options.items() if name in inner}
-        own["estimator"] = build_estimator(entry.wraps, 2, inner_options)
-    module, _, name = entry.path.partition(":")
-    return getattr(import_module(module), name)(n_clusters=n_clusters, **own)
+    settings = {name: value for name, value in options.items() if name in own}
+    if wrapped:
+        rest = {name: value for name, value in options.items() if name in inner}
+        settings["estimator"] = build_estimator(wrapped, 2, rest)
+    model = _class_of(method)(n_clusters=n_clusters, **settings)
+    try:
+        model._validate_params()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return model

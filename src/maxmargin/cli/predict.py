@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from .data import add_data, add_out, check_outputs, label_columns, named_rows, reading, told_files
+from . import data
 
 SUMMARY = "put the rows of a file into the clusters of a saved model"
 EXAMPLE = "maxmargin predict people.skops new.csv --id-column name --out new-labels.csv"
@@ -16,8 +16,8 @@ EXAMPLE = "maxmargin predict people.skops new.csv --id-column name --out new-lab
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", metavar="MODEL", help="a model saved by fit --model")
-    add_data(parser)
-    add_out(parser)
+    data.add_data(parser)
+    data.add_outputs(parser, "out")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -25,13 +25,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from maxmargin.io import read_rows, write_labels
     from maxmargin.persistence import load_model
 
-    check_outputs(args, "out")
+    data.check_outputs(args, "out")
     model = load_model(args.model)
     names = getattr(model, "feature_names_in_", None)
     n_features = getattr(model, "n_features_in_", None)
-    table = read_rows(args.data, columns=names, n_features=n_features, **reading(args))
-    X = table.X if names is None else named_rows(table)
-    labels, beside = model.predict(X), label_columns(args, model, table, X)
+    table = read_rows(args.data, columns=names, n_features=n_features, **data.reading(args))
+    X = table.X if names is None else data.named_rows(table)
+    labels, beside = model.predict(X), data.label_columns(args, model, table, X)
     result = {"data": table.source, "model": args.model, "n_rows": len(labels)}
     if args.out:
         write_labels(args.out, labels, **beside)
@@ -44,7 +44,7 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
     from maxmargin.io import write_labels
 
     if result["wrote"]:
-        yield f"{result['n_rows']:,} rows; {told_files(result['wrote'])}"
+        yield f"{result['n_rows']:,} rows; {data.told_files(result['wrote'])}"
         return
     text = io.StringIO()
     keys = ("labels", "margins", "ids", "id_name")
