@@ -250,7 +250,7 @@ def test_data_without_clusters_is_uncertain(shape):
 def test_an_open_end_and_an_open_choice_are_told():
     X, _ = make_blobs([60] * 6, 5, cluster_std=0.5, random_state=0)
     short = choose_n_clusters(X, KMeans(n_init=5), k_range=[5, 6], random_state=0)
-    assert short.n_clusters == 6 and short.uncertain and "try more" in short.statement
+    assert short.n_clusters == 6 and short.uncertain and "Try larger numbers" in short.statement
 
 
 def decided(stability):
