@@ -101,8 +101,8 @@ def solve_bundle(
 ) -> Solution:
     """Minimise the convex problem from ``coef`` (scores ``S``) until the bound is close.
 
-    Ends when the gap is at most ``tol`` of what was gained over W = 0: measured against the
-    objective itself, W = 0 would do wherever the regulariser is strong.
+    Stops when the gap is at most ``tol`` times the improvement over W = 0. Relative to the
+    objective itself, W = 0 would be accepted under strong regularisation.
     """
     floor, zero = problem.constant, problem.at_zero()
     best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])
