@@ -105,7 +105,7 @@ class FitInput:
         return np.sort(np.concatenate([known, more]))
 
     def part(self, rows: np.ndarray) -> FitInput:
-        """Return some of the rows as an input of their own, in memory."""
+        """Return some of the rows as a separate input, in memory."""
         if len(rows) == len(self.weights) and self.X.in_memory:
             return self
         place = np.full(len(self.weights) + 1, -1)

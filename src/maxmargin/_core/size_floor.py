@@ -78,7 +78,7 @@ class Split:
 def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True) -> float:
     """Least weight of a cluster: ``int(balance * n / k)``, not rounded for fractional weights.
 
-    Any balance above 0 asks for one row at least.
+    Any balance above 0 requires at least one row.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def sign_split(
     epsilon: float = 0.0,
     known: np.ndarray,
 ) -> Split:
-    """Best labels for scores and a given bias: their signs. No size is asked for.
+    """Best labels for scores and a given bias: their signs, without a minimum size.
 
     Without a minimum size the joint minimiser over labels and bias is a single cluster.
 
@@ -231,7 +231,7 @@ def signed_or_balanced_split(
     split = sign_split(scores, bias, loss, weights=weights, known=known)
     if meets_sizes(split.signs, weights, sizes):
         return split
-    # At least one row on either side, whatever was asked for.
+    # At least one row on either side in any case.
     wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
     return balanced_split(scores, loss, sizes=wanted, weights=weights, known=known)
 

@@ -23,7 +23,7 @@ def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.nda
     """Two-way normalized cut (Shi & Malik) with the Gaussian affinity between all rows.
 
     The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two levels fit it
-    best within the sizes asked for. A row of weight w counts as w rows.
+    best within the required sizes. A row of weight w is equivalent to w rows.
     """
     X = X if sparse.issparse(X) else X - X.mean(axis=0)
     K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})

@@ -16,7 +16,7 @@ from ._problem import Linearisation, PairProblem
 
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum
 LINE_STEPS, FLAT = 12, 0.1  # a line search ends where the slope is a tenth of the first one
-ROUNDING = 1e-9  # of the objective at W = 0: no gap below it is asked for
+ROUNDING = 1e-9  # relative to the objective at W = 0: smallest gap that can be required
 
 
 @dataclass(frozen=True)

@@ -243,7 +243,7 @@ def _room_inside(root: np.ndarray, change: np.ndarray) -> float:
     """How far ``root root'`` can go before it stops being positive definite.
 
     That is minus one over the smallest eigenvalue of ``root^-1 change root^-T``, from a few Lanczos
-    steps; their error bound keeps the answer on the safe side. A vector stands for a diagonal.
+    steps; their error bound makes the result conservative. A vector represents a diagonal matrix.
     """
 
     def product(v):
