@@ -392,7 +392,7 @@ def test_not_converging_is_said(digits_pair):
     model = AlternatingMarginClustering(
         loss="squared", alpha=1e-3, init="random", n_init=1, max_iter=1, random_state=0
     )
-    with pytest.warns(ConvergenceWarning, match="stopped after max_iter iterations"):
+    with pytest.warns(ConvergenceWarning, match="did not converge within max_iter iterations"):
         model.fit(X)
     assert model.stop_reason_ == "max_iter"
 

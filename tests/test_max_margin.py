@@ -112,7 +112,7 @@ def test_many_rows_are_fitted_in_part_and_the_report_says_so():
     model = MaxMarginClustering(3, max_samples=600, random_state=0).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.95
     assert (model.predict(X) == model.labels_).all()
-    assert "found on 600 random rows" in " ".join(model.report_)
+    assert "fitted on 600 random rows" in " ".join(model.report_)
     assert model.confidence_.shape == (5000,)
 
 

@@ -486,7 +486,9 @@ def test_balance_that_equal_rows_forbid_is_said():
 
 def test_singular_kernels_are_regularised_and_it_is_said():
     X = np.arange(12.0)[:, None]  # a kernel of rank one
-    with pytest.warns(UserWarning, match="ridge=0 leaves the kernel singular.*1e-08 is used"):
+    with pytest.warns(
+        UserWarning, match="ridge=0 leaves the kernel matrix numerically singular.*1e-08 is used"
+    ):
         model = SemidefiniteMarginClustering(kernel="linear", ridge=0).fit(X)
     assert clustering_error(X[:, 0] > 5, model.labels_) == 0
 

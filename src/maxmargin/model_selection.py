@@ -128,7 +128,7 @@ def _grid(grid, rows, rng) -> tuple[list[float], list[float]]:
     grid = grid or {}
     unknown = set(grid) - {"gamma", "ridge"}
     if unknown:
-        raise ValueError(f"grid must have the keys 'gamma' and 'ridge', got {sorted(unknown)}.")
+        raise ValueError(f"grid accepts the keys 'gamma' and 'ridge', got {sorted(unknown)}.")
     gammas = grid.get("gamma")
     if gammas is None:
         distance = median_distance(rows, rng)
