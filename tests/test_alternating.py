@@ -414,7 +414,7 @@ def test_known_labels_that_break_the_balance_are_refused(digits_pair):
     X, _ = digits_pair
     known = np.zeros(len(X), int)
     known[:10] = -1
-    with pytest.raises(ValueError, match="balance asks for at least"):
+    with pytest.raises(ValueError, match="balance requires at least"):
         AlternatingMarginClustering(balance=0.9).fit(X, partial_labels=known)
 
 

@@ -111,7 +111,7 @@ def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run,
     assert (code, err) == (0, "")
     assert "auto: 80 rows, 4 columns -> 4 clusters" in out
     assert re.search(r"cluster +rows +share +confidence +most certain row", out)
-    assert "4 clusters: parts of the data agree on them to 1.00" in out
+    assert "4 clusters: stability under subsampling 1.00" in out
     assert "The clusters are stable." in out
     code, told = run_json("fit d.csv -k 2 --drop who")
     assert told["cluster_sizes"] == [25, 15] and min(told["confidence"]) > 0.9
@@ -132,7 +132,7 @@ def test_links_need_no_method(folder, run_json):
     links = PairwiseConstraints(40, must_link=[(0, 1)], cannot_link=[(0, 30)])
     links.save("links.csv")
     code, told = run_json("fit d.csv -k 2 --drop who --links links.csv")
-    assert code == 0 and "2 constraints between rows were given" in " ".join(told["report"])
+    assert code == 0 and "2 constraints were used" in " ".join(told["report"])
 
 
 def test_predict_matches_columns_by_name(folder, run):
@@ -246,7 +246,7 @@ def test_bad_usage_is_code_2(folder, run, line, message):
         ("fit d.csv -k 41 --drop who", "n_clusters=41"),
         ("fit d.csv -k 2 --drop whom", "Did you mean 'who'?"),
         ("predict none.skops d.csv", "none.skops does not exist"),
-        ("predict d.csv d.csv", "not a model by its name"),
+        ("predict d.csv d.csv", "does not have the suffix of a model"),
         ("check none.csv", None),
     ],
 )

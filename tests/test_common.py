@@ -392,7 +392,7 @@ def test_not_converging_is_said(digits_pair):
     model = AlternatingMarginClustering(
         loss="squared", alpha=1e-3, init="random", n_init=1, max_iter=1, random_state=0
     )
-    with pytest.warns(ConvergenceWarning, match="stopped after max_iter iterations"):
+    with pytest.warns(ConvergenceWarning, match="did not converge within max_iter iterations"):
         model.fit(X)
     assert model.stop_reason_ == "max_iter"
 
@@ -724,7 +724,7 @@ def test_kernels_that_compare_nothing_give_finite_models(make, gamma):
     ("labels", "message"),
     [
         (np.zeros(19, int), r"partial_labels must have shape \(20,\)"),
-        (np.full(20, 0.5), "partial_labels must be whole numbers"),
+        (np.full(20, 0.5), "partial_labels must be integers"),
         (np.full(20, 2), "between 0 and n_clusters - 1 = 1"),
         (np.full(20, -2), "or be -1 for unknown"),
     ],

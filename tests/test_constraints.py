@@ -106,10 +106,10 @@ def test_too_few_clusters_for_a_clique():
     clique = [(a, b) for a in (2, 4, 5, 7) for b in (2, 4, 5, 7) if a < b]
     links = PairwiseConstraints(9, [(4, 8)], [*clique, (0, 1), (0, 2)])
     links.check(4)
-    with pytest.raises(ValueError, match="n_clusters=3 is too few: these 4 rows are all linked"):
+    with pytest.raises(ValueError, match=r"n_clusters=3 is too few: .* all of these 4 rows"):
         links.check(3)
     assert links.contradiction(3).rows == [2, 4, 5, 7]
-    with pytest.raises(ValueError, match=r"n_clusters=1 is too few: these 2 rows"):
+    with pytest.raises(ValueError, match=r"n_clusters=1 is too few: .* these 2 rows"):
         PairwiseConstraints(9, [], [(3, 1)]).check(1)
 
 

@@ -403,7 +403,7 @@ def test_bad_parameters(X, params, message):
 
 
 def test_bad_grid_and_too_large_precomputed(X):
-    with pytest.raises(ValueError, match="grid takes the keys"):
+    with pytest.raises(ValueError, match="grid accepts the keys"):
         select_parameters(X, 2, {"sigma": [1.0]})
     with pytest.raises(ValueError, match="needs max_samples >= n_samples = 40"):
         LeastSquaresMarginClustering(kernel="precomputed", max_samples=10).fit(X @ X.T)

@@ -114,7 +114,7 @@ def test_saving_leaves_the_model_and_its_callbacks_alone(tmp_path, model):
 def test_pickles_come_with_a_warning_and_skops_files_without(tmp_path, model):
     for name in ("m.joblib", "m.skops"):
         save_model(model, tmp_path / name)
-    with pytest.warns(UserWarning, match="can run any code"):
+    with pytest.warns(UserWarning, match="can run arbitrary code"):
         load_model(tmp_path / "m.joblib")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -296,13 +296,13 @@ def test_foreign_files_are_told(tmp_path):
     with pytest.raises(DataError, match="not a skops file"):
         load_model(tmp_path / "a.skops")
     joblib.dump({"a": 1}, tmp_path / "a.joblib")
-    with pytest.raises(DataError, match="holds a dict, not a model"):
+    with pytest.raises(DataError, match="contains a dict, not a model"):
         load_quietly(tmp_path / "a.joblib")
     (tmp_path / "b.pkl").write_text("hello")
     with pytest.raises(DataError, match="not a saved model"):
         load_quietly(tmp_path / "b.pkl")
     (tmp_path / "a.csv").write_text("1,2\n")
-    with pytest.raises(DataError, match=r"not a model by its name. Models end in \.skops"):
+    with pytest.raises(DataError, match=r"the suffix of a model. Model files end in \.skops"):
         load_model(tmp_path / "a.csv")
     with pytest.raises(DataError, match="is a folder"):
         load_model(tmp_path)

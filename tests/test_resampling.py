@@ -250,7 +250,7 @@ def test_data_without_clusters_is_uncertain(shape):
 def test_an_open_end_and_an_open_choice_are_told():
     X, _ = make_blobs([60] * 6, 5, cluster_std=0.5, random_state=0)
     short = choose_n_clusters(X, KMeans(n_init=5), k_range=[5, 6], random_state=0)
-    assert short.n_clusters == 6 and short.uncertain and "try more" in short.statement
+    assert short.n_clusters == 6 and short.uncertain and "Try larger numbers" in short.statement
 
 
 def decided(stability):
@@ -262,10 +262,10 @@ def decided(stability):
 @pytest.mark.parametrize(
     "curve, chosen, told",
     [
-        ([0.9, 0.95, 0.6, 0.5], 3, "3 clusters: parts"),
-        ([0.5, 0.7, 0.55, 0.5], 3, "best found, but .* only to 0.70"),
-        ([0.9, 0.9, 0.9, 0.9], 5, "up to 5 clusters, the most that were tried"),
-        ([0.95, 0.9, 0.6, 0.5], 3, "3 clusters: parts"),
+        ([0.9, 0.95, 0.6, 0.5], 3, "3 clusters: stability"),
+        ([0.5, 0.7, 0.55, 0.5], 3, "best choice, but .* only 0.70"),
+        ([0.9, 0.9, 0.9, 0.9], 5, "5 clusters, the largest number tried"),
+        ([0.95, 0.9, 0.6, 0.5], 3, "3 clusters: stability"),
     ],
 )
 def test_what_the_curve_says(curve, chosen, told):
@@ -279,7 +279,7 @@ def test_a_choice_that_depends_on_the_parts_is_told():
     curve = np.array([[1.0] * 6, [1.0, 1.0, 0.75, 1.0, 0.75, 0.75], [0.5] * 6, [0.5] * 6])
     choice = decided(curve)
     assert choice.uncertain and 0.25 < choice.support[1] < 0.75
-    assert "do not decide between 2 and 3 clusters" in choice.statement
+    assert "Uncertain: 2 or 3 clusters." in choice.statement
 
 
 def test_same_seed_same_choice_and_wine_has_three():

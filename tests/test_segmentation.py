@@ -194,7 +194,7 @@ def test_pictures_of_the_segments():
         (np.full((9, 9), 300.0), "between 0 and 1"),
         (np.full((9, 9), np.nan), "between 0 and 1"),
         (np.zeros((9, 9), np.int64), "uint8, uint16, bool or float, got int64"),
-        (np.zeros((9, 9, 4), np.uint8), "transparent everywhere"),
+        (np.zeros((9, 9, 4), np.uint8), "completely transparent"),
     ],
 )
 def test_bad_pictures_are_refused(image, message):

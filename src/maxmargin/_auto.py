@@ -1,7 +1,7 @@
-r"""The front door: margin clusters of any rows, with nothing to set but how many.
+r"""Margin clustering with default settings for any data; only the number of clusters is given.
 
-The clusters are those whose least-squares classifiers fit best (:mod:`maxmargin.least_squares`),
-with choices made for the user that did best over twenty different data sets:
+The method is :mod:`maxmargin.least_squares` with settings that were best on average over twenty
+data sets:
 
 .. math::
     \max_c\; J_p(c) = \sum_h y_h' R\, y_h / n_h^p, \qquad
@@ -10,20 +10,20 @@ with choices made for the user that did best over twenty different data sets:
 =========================================  =====================================================
 what                                       why
 =========================================  =====================================================
-the mean of a Gaussian kernel's R and a    one sees round clusters, the other winding ones; the
-nearest-neighbour graph's                  mean does nearly as well as the better of the two
-tempered sizes, p = 3/4                    p = 0 forces equal sizes, p = 1 finds tiny clusters
-a second pass in the metric in which the   columns of different scale, and clusters that are long
-first clusters are round                   in the same direction
+mean of R of a Gaussian kernel and of a    one finds convex clusters, the other non-convex ones; the
+nearest-neighbour graph                    mean is nearly as good as the better of the two
+``size_prior`` p = 3/4                     p = 0 forces equal sizes, p = 1 finds tiny clusters
+second pass in the metric that whitens     columns of different scale, and clusters elongated in the
+the first clusters                         same direction
 unit rows, cosine kernel, ridge 10         rows of mostly zeros, such as word counts
-a mixture with a scale per cluster, where  clusters that differ in spread, not in place
-it is predicted nearly as well
-at most ``max_samples`` rows fitted on       R costs the cube of their number; the model labels the
-                                           other rows
+mixture with a scale per cluster, if its   clusters that differ in spread, not in location
+leave-one-out accuracy is nearly as high
+at most ``max_samples`` rows in the fit    R costs the cube of their number; the model predicts the
+                                           labels of the other rows
 links between rows                         :class:`PairwiseMarginClustering`
 =========================================  =====================================================
 
-What was tried, with figures: ``docs/front_door.md``.
+Measurements and alternatives that were tried: ``docs/front_door.md``.
 """
 
 from __future__ import annotations
@@ -62,71 +62,70 @@ from .pairwise import PairwiseMarginClustering
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
 LOOKED_AT = 4000
-ALIKE = 0.95  # adjusted Rand index of answers that count as the same
-CHOICE_ROWS = 5000  # brought into memory to choose the number of clusters by
+ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
+CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
 SURE, STABLE = 0.9, 0.75
 WITHOUT_LINKS = ("size_prior", "spreads", "time_budget")
-TEXT_WIDTH = 50  # rows with fewer columns are not taken for word counts, however many are zero
+TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
 
 
 class MaxMarginClustering(BaseMarginClustering):
-    """Margin clusters without settings: give the rows and, if known, the number of clusters.
+    """Margin clustering with automatic settings; only the number of clusters is given, if known.
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        None chooses the number by the stability of the answer (:func:`choose_n_clusters`) and
-        says how sure that is.
+        Number of clusters. None chooses it by stability (:func:`choose_n_clusters`), and a warning
+        is raised if the choice is uncertain.
     kernel : "auto", str or callable, default="auto"
         "auto": cosine for rows of mostly zeros, else Gaussian; or a kernel of
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
     size_prior : float in [0, 1], default=0.75
-        p above: 0 is for clusters of equal size, 1 indifferent to sizes.
+        Preference for cluster sizes: from 0 (equal sizes) to 1 (no preference).
     spreads : bool, default=True
-        Whether clusters may differ in spread instead of place, such as a narrow cloud within a
-        wide one; looked for where clusters by place are not predicted well.
+        Whether to also search for clusters that differ in spread instead of location, such as a
+        narrow cloud within a wide one, if the leave-one-out accuracy is low.
     balance : float, default=0.05
-        Every cluster keeps at least ``balance * n / n_clusters`` rows. With constraints another
-        value than the default is passed on to :class:`PairwiseMarginClustering`, and so is
-        ``n_init``.
+        Every cluster has at least ``balance * n / n_clusters`` rows. With constraints, ``n_init``
+        and a value other than the default are passed to :class:`PairwiseMarginClustering`.
     n_init : int or "auto", default="auto"
-        Random starts; "auto" is 8, and as many again that are not shaken.
+        Number of random initialisations; "auto" is 8. As many again are refined without shaking.
     max_samples : int, default=4000
-        Most rows to fit on; more are subsampled, and the model labels the rest. With constraints
-        all rows are used.
+        Maximum number of rows to fit on; the model predicts the labels of the other rows. With
+        constraints all rows are used.
     n_resamples : int, default=6
-        Random parts of the data that are clustered again, to tell how sure the answer is; 0 leaves
-        ``confidence_``, ``stability_`` and ``alternatives_`` out, and so do constraints.
+        Number of subsamples that are clustered to estimate stability. Without subsamples, and with
+        constraints, ``confidence_`` and ``stability_`` are not set.
     time_budget : float or None, default=None
-        Seconds to search for: as many attempts to improve the clusters as fit in. The answer then
-        depends on the speed of the machine; None makes a fixed number of attempts.
+        Search time in seconds. The result then depends on the speed of the machine; None makes a
+        fixed number of attempts to improve the clusters.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
-        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
-        Seed; on one machine, the same seed gives the same bits for any number of threads.
+        Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Threads over starts and blocks of rows.
+        Number of threads over initialisations and blocks of rows.
 
     Attributes
     ----------
     n_clusters_ : int
         The number of clusters.
     labels_, cluster_sizes_, exemplar_indices_
-        As in the other estimators.
+        See :class:`AlternatingMarginClustering`.
     report_ : list of str
-        What was chosen and why, in sentences.
+        Sentences about the choices that were made and the stability of the result.
     confidence_ : ndarray of shape (n_samples,)
-        How sure each row's cluster is: share of resamples in which rows of that cluster with such
-        a leave-one-out margin kept theirs.
+        Confidence in the cluster of each row: fraction of subsamples in which rows of that cluster
+        with a similar leave-one-out margin kept their cluster.
     stability_ : float
-        Mean adjusted Rand index between the answers to two resamples.
+        Mean adjusted Rand index between two subsamples.
     alternatives_ : list of Alternative
-        The runner-up, if the search ended with other clusters from other starts.
+        The second-best clustering, if other initialisations led to different clusters.
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
-        As in :class:`LeastSquaresMarginClustering`; with constraints, as in
-        :class:`PairwiseMarginClustering`, and with its ``alpha_`` and ``cv_results_``.
+        See :class:`LeastSquaresMarginClustering`; with constraints, see
+        :class:`PairwiseMarginClustering`, also for ``alpha_`` and ``cv_results_``.
 
     Examples
     --------
@@ -194,49 +193,36 @@ class MaxMarginClustering(BaseMarginClustering):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+            Rows to cluster, or a kernel matrix if ``kernel="precomputed"``.
         y : ignored
+            Not used.
         constraints : PairwiseConstraints, optional
-            Links between rows; they are learned from by :class:`PairwiseMarginClustering`.
+            Links between rows; the model is then a :class:`PairwiseMarginClustering`.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 where unknown. They are kept.
+            Known clusters, numbered from 0; -1 if unknown. Known labels do not change.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
-            lie between 1e-12 and 1e12.
+            Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
 
         Returns
         -------
         self : estimator
+            The fitted estimator.
         """
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels, constraints)
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Return the peak memory in bytes that a fit needs beyond X itself.
-
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Shape of X.
-        in_blocks : bool, default=False
-            Whether X is read block by block.
-
-        Returns
-        -------
-        int
-            Bytes.
-        """
         return self._settings(2, RBF).memory(n_samples, n_features)
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
 
-    # -- checks while the number of clusters is open ----------------------------------------------
+    # -- checks while the number of clusters is unknown -------------------------------------------
 
     def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
         if self.n_clusters is not None:
             return super()._checked_partial_labels(partial_labels, n)
-        # Any number of clusters will do, as long as the labels are labels.
+        # The number of clusters is not known yet: check everything else.
         free = copy(self)
         free.n_clusters = 2**31
         return BaseMarginClustering._checked_partial_labels(free, partial_labels, n)
@@ -285,13 +271,13 @@ class MaxMarginClustering(BaseMarginClustering):
         )
 
     def _with_constraints(self, k: int, kind: Kind) -> PairwiseMarginClustering:
-        """Return the estimator that learns from constraints; refuse what it would ignore."""
+        """Return the estimator for constraints; reject parameters that it would ignore."""
         defaults = type(self)().get_params()
         given = [name for name in WITHOUT_LINKS if getattr(self, name) != defaults[name]]
         if given:
             raise ValueError(
-                f"{', '.join(given)} cannot be set together with constraints, which "
-                "PairwiseMarginClustering learns from: leave the default."
+                f"{', '.join(given)} cannot be set together with constraints: "
+                "PairwiseMarginClustering, which is used then, does not have it."
             )
         shared = {name: getattr(self, name) for name in ("n_init", "random_state", "n_jobs")}
         if self.balance != defaults["balance"]:
@@ -304,7 +290,7 @@ class MaxMarginClustering(BaseMarginClustering):
             return self.n_clusters, []
         if data.has_known:
             k = int(data.known.max()) + 1
-            return k, [f"The known labels name {k} clusters."]
+            return k, [f"partial_labels contains {k} clusters."]
         n, rows = data.X.shape[0], np.arange(data.X.shape[0])
         if n > CHOICE_ROWS and not data.X.in_memory:
             rows = np.sort(self._generator().choice(n, CHOICE_ROWS, replace=False))
@@ -322,8 +308,8 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.links is not None:
             broken = data.constraints.violations(host_labels(labels)).n_links
             sentences = [
-                f"{data.constraints.n_links} constraints between rows were given: the clusters "
-                f"are those of PairwiseMarginClustering; {broken} of them are violated."
+                f"{data.constraints.n_links} constraints were used by PairwiseMarginClustering; "
+                f"{broken} of them are violated."
             ]
             return found | {"report_": model.extras["report_"] + sentences}
         if data.X.in_memory:
@@ -337,38 +323,39 @@ class MaxMarginClustering(BaseMarginClustering):
         return found | {"report_": model.extras["report_"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
-        """Yield what was done and why."""
+        """Yield the sentences of ``report_``."""
         n, d = data.n_given, data.X.shape[1]
         if model.features.axes is not None:
             yield (
-                "The rows were clustered twice, the second time in the metric in which the first "
-                f"clusters are round: {d} columns are few enough to estimate it."
+                "The rows were clustered twice, the second time after whitening by the covariance "
+                f"within the first clusters: {d} columns are few enough to estimate it."
             )
         fitted = len(model.details.chosen)
         if n > self.max_samples:
             yield (
-                f"The clusters were found on {fitted:,} random rows, and their classifiers label "
-                f"the other {n - fitted:,}."
+                f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
+                f"other {n - fitted:,}."
             )
         if data.has_known:
             count = int((data.known >= 0).sum())
-            yield f"{count} known labels were kept; the clusters are numbered after them."
+            yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
         if self.n_resamples:
             yield from _certainty(model.extras["stability_"], found)
 
     def confidence(self, X) -> np.ndarray:
-        """Return how sure the cluster of every row is.
+        """Return the confidence in the predicted cluster of every row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows. Those of the fit have their confidence, more precisely, in ``confidence_``.
+            Rows. For training rows ``confidence_`` is more precise.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Share of resamples in which rows of the same cluster with such a margin kept theirs.
+            Fraction of subsamples in which rows of the same cluster with a similar margin kept
+            their cluster.
         """
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
@@ -378,38 +365,38 @@ class MaxMarginClustering(BaseMarginClustering):
 
 
 class QuickClustering(MaxMarginClustering):
-    """The front door with a shorter search, for the comparison of many fits."""
+    """MaxMarginClustering with a shorter search, for the comparison of many fits."""
 
     _n_kicks: int | str = 12
 
 
 def _certainty(stability: float, found: dict) -> Iterator[str]:
-    """Yield how sure the answer is."""
-    told = "stable" if stability >= STABLE else "not stable: take them with care"
+    """Yield sentences about stability, confidence and the second-best clustering."""
+    told = "stable" if stability >= STABLE else "not stable"
     parts = (
-        f"The clusters are {told}. Two random parts of the rows agree on them to {stability:.2f} "
-        "(adjusted Rand index)"
+        f"The clusters are {told}: the mean adjusted Rand index between two subsamples is "
+        f"{stability:.2f}"
     )
     if "confidence_" in found:
         sure = float(np.mean(found["confidence_"] > SURE))
         yield f"{parts}; {sure:.0%} of the rows have a confidence above {SURE}."
-    else:  # the rows are on a cluster, and so would be their confidence
+    else:  # the rows are not in memory
         yield f"{parts}."
     for other in found["alternatives_"]:
         yield (
-            f"The runner-up has an objective {other.shortfall:.1%} below the best and agrees "
-            f"with it to {other.agreement:.2f} (adjusted Rand index)."
+            f"The objective of the second-best clustering is {other.shortfall:.1%} below the best; "
+            f"the adjusted Rand index between the two is {other.agreement:.2f}."
         )
 
 
 def quick_clusterer(X) -> MaxMarginClustering:
-    """Return what clusters rows like these, to be fitted many times."""
+    """Return a fast clusterer, to be fitted many times."""
     return QuickClustering(2, n_init=4, n_resamples=0)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How rows are compared."""
+    """The similarity between rows."""
 
     kernel: Any
     ridge: float
@@ -421,23 +408,23 @@ RBF = Kind(
     "rbf",
     1.0,
     N_NEIGHBORS,
-    "Rows were compared by distance, with a Gaussian kernel and a graph of the "
-    f"{N_NEIGHBORS} nearest neighbours in equal parts.",
+    "The similarity of rows is the mean of a Gaussian kernel and a graph of the "
+    f"{N_NEIGHBORS} nearest neighbours.",
 )
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Other clusters that the search ended with.
+    """A second clustering that the search found.
 
-    Attributes
+    Parameters
     ----------
     labels : ndarray of shape (n_samples,)
-        Numbered so that they agree with ``labels_`` as far as possible; -1 for rows not fitted on.
+        Labels, matched to ``labels_``; -1 for rows that were not in the fit.
     agreement : float
         Adjusted Rand index with ``labels_``.
     shortfall : float
-        By which share its objective is worse.
+        Relative difference of its objective to the best.
     """
 
     labels: np.ndarray
@@ -446,7 +433,7 @@ class Alternative:
 
 
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
-    """Return the best of the other answers that is really another one."""
+    """Return the best clustering that differs from the labels."""
     places = details.places(data)
     rows = np.flatnonzero(places >= 0)
     for shortfall, other in details.others:
@@ -460,7 +447,7 @@ def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alte
 
 
 def kind_of_rows(X, kernel="auto") -> Kind:
-    """Return how to compare these rows, dense or CSR alike.
+    """Return the similarity to use for these rows, dense or CSR.
 
     Examples
     --------
@@ -471,25 +458,25 @@ def kind_of_rows(X, kernel="auto") -> Kind:
     """
     if callable(kernel) or kernel != "auto":
         if kernel == "precomputed":
-            told = "X was taken as the kernel between the rows, with a nearest-neighbour graph."
+            told = "X was used as a kernel matrix, together with a nearest-neighbour graph."
         else:
             told = (
-                f"Rows were compared with kernel={kernel!r}, as asked, and a graph of the "
-                f"{N_NEIGHBORS} nearest neighbours in equal parts."
+                f"The similarity of rows is the mean of kernel={kernel!r} and a graph of the "
+                f"{N_NEIGHBORS} nearest neighbours."
             )
         return Kind(kernel, 1.0, N_NEIGHBORS, told)
     filled = _filled(X if isinstance(X, RowSource) else MemoryRows(X))
     if X.shape[1] >= TEXT_WIDTH and filled < DENSE_SHARE:
         told = (
-            f"Only {filled:.1%} of the entries are not zero, as in word counts: rows were compared "
-            "by the angle between them."
+            f"Only {filled:.1%} of the entries are not zero, as in word counts: the cosine kernel "
+            "was used."
         )
         return Kind("cosine", TEXT_RIDGE, 0, told)
     return RBF
 
 
 def _filled(X: RowSource) -> float:
-    """Return the share of entries that are not zero, in some thousand rows spread over X."""
+    """Return the fraction of nonzero entries in some thousand rows spread over X."""
     some = X.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
     count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
     return count / (some.shape[0] * some.shape[1])

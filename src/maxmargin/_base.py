@@ -1,9 +1,9 @@
-"""The one estimator class that the methods share.
+"""The base class of all estimators.
 
     fit:  validate -> RowSource -> FitInput -> _fit_model() -> Model -> publish
 
-A method gives ``_fit_model``; everything that a user calls is written here, once. Nothing is set on
-the estimator before the fit is over, so a fit that fails or is interrupted leaves the earlier one.
+A method implements ``_fit_model``; the public methods are implemented here. Fitted attributes are
+set only after a successful fit, so a fit that fails or is interrupted keeps the previous ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from ._data.source import MemoryRows, RowSource, SchedulerLost, repeated
 from ._data.torch import to_host
 from ._threads import one_thread
 
-# Strengths of regularisers: beyond this range solutions are zero, or rounding decides.
+# Regularisation strengths: outside this range solutions are zero or dominated by rounding errors.
 STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
 SHARED_CONSTRAINTS: dict[str, list] = {
@@ -83,23 +83,23 @@ SHARED_CONSTRAINTS: dict[str, list] = {
     "n_jobs": [None, Integral],
 }
 
-# Private attributes of scikit-learn, which are not of a fit: set_output, callbacks, routing.
+# Private attributes of scikit-learn that a fit does not set: set_output, callbacks, routing.
 FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
 
 
 def host_labels(labels) -> np.ndarray:
-    """Return published labels as an array of the host."""
+    """Return labels as a numpy array."""
     return np.asarray(to_host(labels))
 
 
 def loss_block(block, parts, coef, levels, paths, *, losses):
-    """Block function: the loss of every row for the cluster it is predicted in."""
+    """Block function: the loss of every row for its predicted cluster."""
     margins = to_host(margin_block(block, parts, coef, levels, paths)[1])
     return (), block.send(losses(margins)[:, None], block.xp.float64)
 
 
 def forget_fit(estimator) -> None:
-    """Remove all that an earlier fit has set, public or private."""
+    """Remove all attributes that an earlier fit has set, public or private."""
     for name in list(vars(estimator)):
         if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
             delattr(estimator, name)
@@ -112,10 +112,10 @@ class BaseMarginClustering(
     ClusterMixin,
     BaseEstimator,
 ):
-    """Base of all margin clustering estimators; not for direct use.
+    """Base class of all margin clustering estimators; not for direct use.
 
-    A method gives ``_fit_model(data: FitInput) -> Model``, and ``_decision_losses(decision)``, the
-    loss of rows with given scores.
+    A method implements ``_fit_model(data: FitInput) -> Model`` and ``_decision_losses(decision)``,
+    the losses of rows with given scores.
     """
 
     labels_: Any
@@ -138,17 +138,16 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster, or the kernel between them for ``kernel="precomputed"``. Also rows of a
-            file (:func:`open_rows`), a dask array or dataframe, a torch tensor or a cupy array;
-            ``labels_`` are then of the same kind.
+            Rows to cluster, or a kernel matrix if ``kernel="precomputed"``. Also rows of a file
+            (:func:`open_rows`), a dask array or dataframe, a torch tensor or a cupy array;
+            ``labels_`` then has the same type.
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
-            lie between 1e-12 and 1e12.
+            Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 where unknown. They are kept, and the clusters are
-            numbered accordingly.
+            Known clusters, numbered from 0; -1 if unknown. Known labels do not change, and clusters
+            are numbered accordingly.
 
         Returns
         -------
@@ -157,15 +156,15 @@ class BaseMarginClustering(
 
         Notes
         -----
-        Up to 10,000 rows, equal rows are merged and sorted, and the order of the rows does not
-        matter. More rows are used in the order given, and another order may give other clusters.
+        Up to 10,000 rows, the result does not depend on the order of the rows, because equal rows
+        are merged and sorted. For more rows it can depend on the order.
         """
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels)
 
     def _fit(self, X, sample_weight=None, partial_labels=None, constraints=None, watch=None):
         """Fit with parameters that have been validated."""
-        checked = copy(self)  # what validation finds is published with the model
+        checked = copy(self)  # validated attributes are published with the model
         source = checked._source(X, reset=True)
         weights = self._checked_weights(sample_weight, source)
         known = self._checked_partial_labels(partial_labels, source.shape[0])
@@ -177,7 +176,7 @@ class BaseMarginClustering(
             self.set_callbacks(*progress_callbacks())
         own = FitWatch(self) if watch is None else watch
         try:
-            # Two BLAS threads give other last digits than one; blocks are ours to spread.
+            # The last digits depend on the number of BLAS threads; we parallelise over blocks.
             with one_thread():
                 given = weights, known, links, constraints
                 data = self._fit_input(X, rows, *given, checked, own)
@@ -232,7 +231,7 @@ class BaseMarginClustering(
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _mergeable(self) -> bool:
-        """Whether equal rows may be merged: not if the user gave something row by row."""
+        """Whether equal rows may be merged: not if the user gave initial labels."""
         return isinstance(self.init, str)
 
     def _initial_labels(self, data: FitInput, warm) -> np.ndarray | None:
@@ -246,7 +245,7 @@ class BaseMarginClustering(
                 f"array of shape {labels.shape}."
             )
         if labels.dtype == object or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
-            raise ValueError("init must be labels: whole numbers or names, none of them missing.")
+            raise ValueError("init must be labels: integers or strings, without missing values.")
         names, places = np.unique(labels, return_inverse=True)
         if len(names) > self.n_clusters:
             raise ValueError(
@@ -262,16 +261,16 @@ class BaseMarginClustering(
             return None
         try:
             return np.asarray(to_host(self.predict(X)))
-        except ValueError:  # rows of another kind: nothing to start from
+        except ValueError:  # X does not fit the previous model
             return None
 
     # -- checks ---------------------------------------------------------------------------------
 
     def _source(self, X, reset: bool) -> Any:
-        """Return the rows that a user passed as a RowSource; the only place that looks."""
+        """Return X as a RowSource; the only function that checks the type of X."""
         source = row_source(X, lazy=not reset)
         if source is None or source.in_memory:
-            with np.errstate(invalid="ignore"):  # the sum by which inf and NaN are found
+            with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
                 X = validate_data(
                     self,
                     X if source is None else source.take(slice(None)),
@@ -291,7 +290,7 @@ class BaseMarginClustering(
         return source
 
     def _check_source(self, source, reset: bool) -> None:
-        """Check rows that are not an array: kind, shape, column names, values."""
+        """Check rows that are not an array: type, shape, column names, values."""
         if reset and (self._pairwise or not self._takes_blocks):
             what = "kernel='precomputed'" if self._takes_blocks else type(self).__name__
             raise ValueError(
@@ -324,7 +323,7 @@ class BaseMarginClustering(
 
     @staticmethod
     def _in_memory(source: RowSource) -> RowSource:
-        """Return few rows as rows in memory, so that equal ones can be merged."""
+        """Load few rows into memory, so that equal ones can be merged."""
         if type(source) is MemoryRows or (source.shape[0] > MERGE_ROWS and not source.in_memory):
             return source
         X = source.take(slice(None))
@@ -342,7 +341,7 @@ class BaseMarginClustering(
                 f"{weights.min():g}."
             )
         if not (weights > 0).any():
-            raise ValueError("sample_weight is zero everywhere; at least one row must count.")
+            raise ValueError("sample_weight is zero for all rows; at least one must be positive.")
         lightest, heaviest = weights[weights > 0].min(), weights.max()
         if lightest < LIGHTEST or heaviest > HEAVIEST:
             raise ValueError(
@@ -359,7 +358,7 @@ class BaseMarginClustering(
         if known.shape != (n,):
             raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
         if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
-            raise ValueError("partial_labels must be whole numbers, with -1 for unknown.")
+            raise ValueError("partial_labels must be integers, with -1 for unknown.")
         known = known.astype(np.int64)
         if known.min() < -1 or known.max() >= self.n_clusters:
             raise ValueError(
@@ -369,7 +368,7 @@ class BaseMarginClustering(
         return known if (known >= 0).any() else None
 
     def _checked_links(self, constraints, n: int, known) -> Links | None:
-        """Return constraints between rows, for the methods that take them."""
+        """Return constraints between rows, for the methods that use them."""
         return None
 
     def _check_counts(self, X: RowSource, weights) -> None:
@@ -377,7 +376,7 @@ class BaseMarginClustering(
         k = self.n_clusters
         if n < k:
             raise ValueError(
-                f"n_samples={n} should be >= n_clusters={k}: give more rows or fewer clusters."
+                f"n_samples={n} should be >= n_clusters={k}: use more rows or fewer clusters."
             )
         most = getattr(self, "max_samples", None)
         if isinstance(most, Integral) and most < min(k, n):
@@ -407,7 +406,7 @@ class BaseMarginClustering(
         n_samples, n_features : int
             Shape of X.
         in_blocks : bool, default=False
-            Whether X is read block by block: then mapped rows are not kept.
+            Whether X is read block by block; mapped rows are then not stored.
 
         Returns
         -------
@@ -431,7 +430,7 @@ class BaseMarginClustering(
     # -- results --------------------------------------------------------------------------------
 
     def _publish(self, model: Model, data, source, rows, weights, known, checked) -> None:
-        """Set the fitted attributes: the only place that does."""
+        """Set the fitted attributes; no other function does."""
         scale = model.features.scale
         found, model = self._decided(model.in_raw_rows(), rows, weights, known)
         sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
@@ -456,7 +455,7 @@ class BaseMarginClustering(
         return {}
 
     def _decided(self, model: Model, rows, weights, known) -> tuple[Decided, Model]:
-        """Return labels by the predict path, and the model with clusters by falling size."""
+        """Return the predicted labels, and the model with clusters in order of falling size."""
         given = repeated(-1, rows.shape[0]) if known is None else known
         held = repeated(1.0, rows.shape[0]) if weights is None else weights
         found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
@@ -464,14 +463,14 @@ class BaseMarginClustering(
         if known is None:
             order = found.order()
             model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
-            if found.ties:  # of equal scores, predict takes the first by its new number
+            if found.ties:  # predict breaks ties by the new numbers
                 found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
                 names = None
             else:
                 sizes, exemplars = found.sizes[order], found.exemplars[order]
                 found = replace(found, sizes=sizes, exemplars=exemplars)
         labels = rows.like(found.labels, names)
-        if labels is None:  # they are on a cluster, where predict gives them again
+        if labels is None:  # they are on a dask cluster: predict computes them again
             labels = rows.map(label_block, model.features.rows(rows).block, model.shared())
             if known is not None:
                 fixed = rows.like(known.astype(np.int32))
@@ -479,7 +478,7 @@ class BaseMarginClustering(
         return replace(found, labels=labels), model
 
     def _predict_attributes(self, model: Model, scale: float, checked) -> dict[str, Any]:
-        """Return what the predict path needs, by name."""
+        """Return the fitted attributes that prediction needs, by name."""
         names = {"n_features_in_": checked.n_features_in_}
         if hasattr(checked, "feature_names_in_"):
             names["feature_names_in_"] = checked.feature_names_in_
@@ -494,29 +493,29 @@ class BaseMarginClustering(
         }
 
     def _keep_checkpoint(self, lost: SchedulerLost, checked) -> None:
-        """Keep the best model before the cluster went away, for a warm start."""
+        """Keep the best model found before the dask cluster was lost, for a warm start."""
         if lost.found is None:
             return
         model = Model(*lost.found, np.eye(len(lost.found[1])))
         scale = model.features.scale
         self.__dict__.update(self._predict_attributes(model.in_raw_rows(), scale, checked))
         lost.args = (
-            f"{lost.args[0]} With warm_start=True the next fit goes on from the model found so "
-            "far, which is kept in this estimator.",
+            f"{lost.args[0]} The best model so far is kept in this estimator: with "
+            "warm_start=True the next fit continues from it.",
         )
 
     def _warn_about(self, model: Model, sizes: np.ndarray) -> None:
         if (sizes == 0).any():
             warnings.warn(
                 f"{int((sizes == 0).sum())} of {len(sizes)} clusters have no rows; raise balance "
-                "to ask for a least size.",
+                "to set a minimum size.",
                 UserWarning,
                 stacklevel=5,
             )
         if model.stop_reason == MAX_ITER:
             warnings.warn(
-                f"{type(self).__name__} stopped after max_iter iterations before the labels "
-                "settled; raise max_iter or tol.",
+                f"{type(self).__name__} did not converge within max_iter iterations; raise "
+                "max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
@@ -524,7 +523,7 @@ class BaseMarginClustering(
     # -- prediction -----------------------------------------------------------------------------
 
     def _mapped(self, X, function, width: int | None = None) -> Any:
-        """Return what a block function gives for every row of X, in its container."""
+        """Apply a block function to every row of X; the result has the type of X."""
         check_is_fitted(self)
         source = self._source(X, reset=False)
         view = self.feature_map_.rows(source).block
@@ -539,13 +538,13 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, of any kind that ``fit`` takes.
+            Rows, of any type that ``fit`` accepts.
 
         Returns
         -------
         ndarray of shape (n_samples, n_clusters)
-            A row belongs to the cluster of its largest score; scores near +-1 are on the margin. A
-            dask array or tensor for such rows.
+            A row belongs to the cluster with the largest score; scores of +-1 are on the margin. A
+            dask array or tensor if X is one.
         """
         return self._mapped(X, margin_block, len(getattr(self, "_paths", ())))
 
@@ -555,12 +554,12 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, of any kind that ``fit`` takes.
+            Rows, of any type that ``fit`` accepts.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Cluster numbers. A dask array or tensor for such rows.
+            Cluster numbers. A dask array or tensor if X is one.
         """
         return self._mapped(X, label_block)
 
@@ -585,7 +584,7 @@ class BaseMarginClustering(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; each is counted for the cluster it is predicted in.
+            Rows; losses are those of the predicted clusters.
         y : ignored
             Not used.
 
@@ -595,11 +594,11 @@ class BaseMarginClustering(
             Minus the mean loss.
         """
         losses = partial(loss_block, losses=self._decision_losses)
-        with np.errstate(over="ignore"):  # rows very far from those of the fit: minus infinity
+        with np.errstate(over="ignore"):  # minus infinity for rows very far from the training rows
             return -float(self._mapped(X, losses, 1).mean())
 
     def __getstate__(self):
-        """Return the state without labels that are on a cluster: predict gives them again."""
+        """Return the state without labels on a dask cluster: predict computes them again."""
         state = super().__getstate__()
         labels = to_host(state.get("labels_"))
         if labels is not None and not isinstance(labels, np.ndarray):

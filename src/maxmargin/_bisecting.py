@@ -1,8 +1,8 @@
 """Many clusters by recursive two-way splits (section IV-C of Zhang, Tsang & Kwok 2009).
 
-A tree is grown one split at a time; each split is a linear function in feature space, and a row
-belongs to the leaf whose splits all point its way. The score of a leaf is the smallest signed score
-along its path, so that the largest score names the leaf that a walk down the tree reaches.
+A tree is grown one split at a time. Each split is a linear function in feature space, and the score
+of a leaf is the smallest signed score along its path. The leaf with the largest score is therefore
+the one that a row reaches from the root.
 
 ===========================================  ==========================
 in the paper                                 here
@@ -40,10 +40,10 @@ FLOAT64 = np.dtype(np.float64)
 
 
 class BisectingMarginClustering(BaseMarginClustering):
-    """Many clusters by recursive splits with any two-way estimator of this package.
+    """Hierarchical clustering by recursive splits with any two-way estimator of this package.
 
-    Each split is a fitted copy of ``estimator`` with a feature map of its own, on the rows of the
-    cluster it splits.
+    Each split is a clone of ``estimator``, fitted on the rows of the cluster that it splits, with
+    its own feature map.
 
     Parameters
     ----------
@@ -51,23 +51,26 @@ class BisectingMarginClustering(BaseMarginClustering):
         Number of clusters.
     estimator : estimator, default=None
         Two-way margin clustering; None means ``AlternatingMarginClustering()``. Its ``balance``
-        is the size floor ``balance * n / n_clusters`` of every cluster, as far as the splits chosen
-        before leave room for it.
+        sets the minimum size ``balance * n / n_clusters`` of every cluster, as far as earlier
+        splits allow it.
     split_by : {"scatter", "size"}, default="scatter"
         Which cluster to split next: the one with the largest sum of squared distances to its mean
-        ("precomputed" kernels: in the kernel's space), or of largest weight.
+        (in feature space if the kernel is "precomputed"), or the one with the largest weight.
     verbose : int, default=0
         1 shows a progress bar over the splits.
     random_state : int, RandomState instance or None, default=None
+        Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Threads over blocks of rows, passed to the splits.
+        Number of threads over blocks of rows, passed to the splits.
 
     Attributes
     ----------
     splits_ : list of estimators
-        The fitted two-way models, in the order of the splits; None where no row was left to split.
-    labels_, cluster_sizes_, exemplar_indices_, objective_, history_, n_iter_, stop_reason_
-        As for the two-way estimators; ``history_`` has the objective of each split.
+        The fitted two-way models, in the order of the splits; None for splits without rows.
+    labels_, cluster_sizes_, exemplar_indices_, objective_, n_iter_, stop_reason_
+        See :class:`AlternatingMarginClustering`.
+    history_ : list of float
+        Objective of each split.
 
     Examples
     --------
@@ -106,7 +109,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    # Rows are merged by the splits, if at all.
+    # The splits merge equal rows if they can.
     def _mergeable(self) -> bool:
         return False
 
@@ -122,7 +125,6 @@ class BisectingMarginClustering(BaseMarginClustering):
         return AlternatingMarginClustering() if self.estimator is None else self.estimator
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Peak memory in bytes that a fit needs beyond X itself: that of its first split."""
         two_way = self._two_way().estimate_memory(n_samples, n_features, in_blocks)
         return two_way + n_samples * n_features * 8
 
@@ -172,7 +174,7 @@ class BisectingMarginClustering(BaseMarginClustering):
 
         def split(indices, clusters):
             share = weights[indices].sum() / total
-            # What the smaller side needs, as a balance between the two.
+            # The minimum size of the smaller side, as the balance of the two-way estimator.
             side = max(even_share(share, k), 1.0 / k)
             two_way = min(1.0, 2.0 * balance * side / share)
             model = self._fit_split(X, sample, indices, two_way)
@@ -198,7 +200,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         return grow_tree(len(weights), k, split, priority, capacity)
 
     def _part(self, X, sample: FitInput, indices):
-        """Return some rows; of a kernel matrix, their columns too."""
+        """Return some rows; for a kernel matrix, also only their columns."""
         if not self._pairwise:
             return X[indices]
         return X[np.ix_(indices, sample.source[indices])]
@@ -219,7 +221,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         part = self._part(X, sample, indices)
         model._validate_params()
         with warnings.catch_warnings():
-            # What a split misses is said once, of all clusters, in the words of the user.
+            # One warning about all clusters follows in _label_attributes.
             warnings.filterwarnings("ignore", "balance=")
             model._fit(part, sample.weights[indices], partial, watch=sample.watch)
         return model
@@ -227,10 +229,9 @@ class BisectingMarginClustering(BaseMarginClustering):
 
 @dataclass(frozen=True)
 class SplitModels:
-    """Two-way models whose scores are the features that clusters are decided by.
+    """Feature map whose features are the scores of two-way models.
 
-    It stands where a feature map does: column j holds half the lead of side 1 in split j, and -1
-    for a split that no row passes.
+    Column j is half the lead of side 1 in split j, or -1 for a split without rows.
     """
 
     models: tuple
@@ -246,7 +247,7 @@ class SplitModels:
         return len(self.models)
 
     def rows(self, X, n_jobs: int = 1) -> Rows:
-        """Return rows of the scores, made tile by tile as they are read."""
+        """Return the scores as Rows, computed tile by tile."""
         return Rows(X, n_jobs=n_jobs, features=self)
 
     def values(self, X, xp=np) -> np.ndarray:

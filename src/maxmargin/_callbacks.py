@@ -1,4 +1,4 @@
-"""The only place that names scikit-learn's experimental or version-dependent parts."""
+"""The only module that imports experimental or version-dependent parts of scikit-learn."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ except ImportError:  # scikit-learn < 1.9
             return _Task(self.callbacks)
 
         def call_on_fit_task_begin(self, estimator) -> None:
-            """Report the begin of the task."""
+            """Report the start of the task."""
             for callback in self.callbacks:
                 callback.on_fit_task_begin(estimator, self)
 
         def call_on_fit_task_end(self, estimator) -> bool:
-            """Report the end of the task; whether a callback asks to stop."""
-            # Every callback is told, even if the first one asks to stop.
+            """Report the end of the task; return whether a callback requests a stop."""
+            # Every callback is called, even if the first one requests a stop.
             answers = [callback.on_fit_task_end(estimator, self) for callback in self.callbacks]
             return any(answers)
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """What the estimators use of scikit-learn's class of this name."""
+        """The part of scikit-learn's class of the same name that the estimators use."""
 
         def set_callbacks(self, *callbacks):
-            """Set the callbacks of the next fits; none removes them.
+            """Set the callbacks of subsequent fits; without arguments, remove them.
 
             Parameters
             ----------
@@ -47,6 +47,7 @@ except ImportError:  # scikit-learn < 1.9
             Returns
             -------
             self : estimator
+                The estimator.
             """
             hooks = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
             for callback in callbacks:
@@ -69,7 +70,7 @@ except ImportError:  # scikit-learn < 1.9
             return self._callback_fit_ctx
 
     def with_callbacks(method):
-        """Tear down the callbacks that were set up when the method ends."""
+        """Call the callbacks' ``teardown`` when the method ends."""
 
         @functools.wraps(method)
         def managed(estimator, *args, **kwargs):
@@ -95,7 +96,7 @@ __all__ = [
 
 
 class TimeLimit:
-    """Callback that ends a fit after a number of seconds; the best state so far is kept.
+    """Callback that stops a fit after a number of seconds and keeps the best state so far.
 
     Parameters
     ----------
@@ -116,23 +117,52 @@ class TimeLimit:
         self.expired = False
 
     def setup(self, estimator, context):
-        """Start the clock."""
+        """Start the clock.
+
+        Parameters
+        ----------
+        estimator, context : object
+            Not used.
+        """
         self._deadline, self.expired = time.monotonic() + self.seconds, False
 
     def on_fit_task_begin(self, estimator, context):
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        estimator, context : object
+            Not used.
+        """
 
     def on_fit_task_end(self, estimator, context):
-        """Return True once the time is over."""
+        """Request a stop once the time limit is exceeded.
+
+        Parameters
+        ----------
+        estimator, context : object
+            Not used.
+
+        Returns
+        -------
+        bool
+            Whether to stop.
+        """
         self.expired = time.monotonic() > self._deadline
         return self.expired
 
     def teardown(self, estimator, context):
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        estimator, context : object
+            Not used.
+        """
 
 
 def progress_callbacks() -> list:
-    """A progress bar, where scikit-learn and rich can show one."""
+    """Return a progress bar, if scikit-learn >= 1.9 and rich are installed."""
     try:
         from sklearn.callback import ProgressBar
 
@@ -164,7 +194,7 @@ class FitWatch:
         if not task.call_on_fit_task_end(estimator=self.estimator):
             return None
         limits = (getattr(c, "expired", False) for c in self.estimator._skl_callbacks)
-        # Kept: a fit has several descents, and all of them must end now.
+        # Kept, because a fit has several descents, and all of them must stop now.
         self.reason = "time" if any(limits) else "callback"
         return self.reason
 

@@ -1,14 +1,14 @@
-"""How many clusters: the largest number that different parts of the data agree on.
+"""Choose the number of clusters by stability under subsampling.
 
-For every number k of clusters, random parts of the rows (70 %) are clustered, and the answers are
-compared on the rows that two parts share. Stability(k) is the mean adjusted Rand index over the
-pairs. A coarse division into a few well separated groups is stable as well, so not the most stable
-k is taken but the largest that is nearly as stable, and of which every cluster is found again
-(Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis
-52, 2007: by its Jaccard index to its counterpart).
+For every number k of clusters, random subsamples (70 % of the rows) are clustered, and the labels
+are compared on the rows that two subsamples share. Stability(k) is the mean adjusted Rand index
+over pairs of subsamples. A coarse division into a few well separated groups is stable, too.
+Therefore the rule takes the largest k that is nearly as stable as the best and whose clusters are
+all stable by their Jaccard index (Hennig, "Cluster-wise assessment of cluster stability",
+Computational Statistics & Data Analysis 52, 2007).
 
-Stability also has its blind spots, and the answer says where: the curve may be flat, fall only
-after the end of the range, or be no higher than that of a cloud without clusters.
+The choice is marked uncertain if stability is low, if it does not decrease within the range of k,
+or if it is not higher than for reference data without clusters.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .least_squares._resampling import pair_agreement, subsamples
 
 LARGEST = 15
 NEARLY = 0.85  # of the greatest stability
-FOUND_AGAIN = 0.75  # Jaccard index from which on a cluster is stable (Hennig 2007)
-SOLID = 0.75  # stability below which an answer is not to be relied on
-DECIDED = 0.75  # share of redraws that must agree on the number
-CLOUDS = 4  # of each kind without clusters
+FOUND_AGAIN = 0.75  # Jaccard index of a stable cluster (Hennig 2007)
+SOLID = 0.75  # a lower stability makes the choice uncertain
+DECIDED = 0.75  # fraction of bootstrap samples that must choose the same number
+CLOUDS = 4  # reference data sets of each kind
 CLOUD_PARTS = 3
 REDRAWS = 1000
 FEW_ROWS, MANY_PARTS, FEW_PARTS = 500, 10, 6
@@ -41,27 +41,28 @@ FEW_ROWS, MANY_PARTS, FEW_PARTS = 500, 10, 6
 
 @dataclass(frozen=True)
 class ClusterNumberChoice:
-    """The chosen number of clusters, the curve behind it, and how sure it is.
+    """Result of :func:`maxmargin.choose_n_clusters`.
 
-    Attributes
+    Parameters
     ----------
     n_clusters : int
         The largest number that is nearly as stable as the most stable one.
     uncertain : bool
-        Whether the data leave the number open; ``statement`` says why.
+        Whether the data do not determine the number; ``statement`` gives the reason.
     statement : str
-        The answer in a sentence or two.
+        The result in one or two sentences.
     k_values : ndarray of shape (n_k,)
+        Numbers of clusters that were tried.
     stability, spread : ndarray of shape (n_k,)
-        Mean and standard deviation of the adjusted Rand index between two parts of the data.
+        Mean and standard deviation of the adjusted Rand index between two subsamples.
     worst_cluster : ndarray of shape (n_k,)
-        Mean Jaccard index of the cluster that is found again least.
+        Mean Jaccard index of the least stable cluster.
     support : ndarray of shape (n_k,)
-        Share of redraws of the parts (with replacement) in which the rule takes this k.
+        Fraction of bootstrap samples of the subsamples for which the rule chooses this k.
     without_clusters : ndarray of shape (n_k,)
-        Greatest stability that a few clouds without clusters reached at the chosen k, and at the
-        most stable one if that was not enough; nan elsewhere, where the number is in doubt anyway,
-        and for a kernel, of which no such cloud can be made.
+        Highest stability on reference data without clusters, at the chosen k and, if needed, at the
+        most stable k. NaN at other k, if the choice was uncertain before this comparison, and for
+        kernel matrices.
     """
 
     n_clusters: int
@@ -75,17 +76,17 @@ class ClusterNumberChoice:
     without_clusters: np.ndarray
 
     def plot(self, ax=None):
-        """Draw stability against the number of clusters, the chosen one marked.
+        """Plot stability against the number of clusters and mark the chosen number.
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default new axes.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None creates a figure.
 
         Returns
         -------
-        matplotlib Axes
-            The axes drawn on.
+        matplotlib.axes.Axes
+            The axes.
         """
         from .display import plot_n_clusters
 
@@ -116,7 +117,7 @@ def stable_number(
 
 
 def _last_step(estimator: Any) -> Any:
-    """What has the parameter ``n_clusters``."""
+    """Return the step that has the parameter ``n_clusters``."""
     last = estimator[-1] if hasattr(estimator, "steps") else estimator
     if not hasattr(last, "fit_predict") or "n_clusters" not in last.get_params(deep=False):
         raise ValueError(
@@ -132,9 +133,9 @@ def _check_count(name: str, value: Any, least: int) -> None:
 
 
 def _numbers_to_try(k_range, most: int) -> list[int]:
-    """Sorted numbers of clusters, none larger than the parts of the data allow."""
+    """Return the sorted numbers of clusters to try, none above the number of distinct rows."""
     if most < 2:
-        raise ValueError("X has too few distinct rows: a part of them has less than two.")
+        raise ValueError("X has too few distinct rows: a subsample has fewer than two.")
     if k_range is None:
         return list(range(2, max(min(LARGEST, most // 3), 2) + 1))
     ks = sorted(set(k_range))
@@ -142,7 +143,7 @@ def _numbers_to_try(k_range, most: int) -> list[int]:
         raise ValueError(f"k_range must be whole numbers, each at least 2; got {k_range!r}.")
     if ks[-1] > most:
         raise ValueError(
-            f"k_range goes up to {ks[-1]}, but a part of the data has only {most} distinct rows."
+            f"k_range goes up to {ks[-1]}, but a subsample has only {most} distinct rows."
         )
     return [int(k) for k in ks]
 
@@ -159,7 +160,7 @@ def _distinct(X, rows: np.ndarray, pairwise: bool) -> int:
 
 
 def _labels(estimator, X, parts, k: int, pairwise: bool, rng) -> np.ndarray:
-    """Labels of the parts, (n_parts, n), -1 where a row is in another part only."""
+    """Return the labels of the subsamples, (n_parts, n), -1 for rows outside a subsample."""
     found = np.full((len(parts), X.shape[0]), -1)
     for row, part in zip(found, parts):
         model = clone(estimator)
@@ -167,10 +168,10 @@ def _labels(estimator, X, parts, k: int, pairwise: bool, rng) -> np.ndarray:
         if "random_state" in last.get_params(deep=False):
             last.set_params(random_state=int(rng.integers(2**31 - 1)))
         with warnings.catch_warnings():
-            # Of a wrong number of clusters an estimator may well complain.
+            # Estimators may warn if the number of clusters is wrong.
             warnings.simplefilter("ignore", UserWarning)
             labels = model.fit_predict(_part(X, part, pairwise))
-        # Names may be anything, and fewer than k where clusters stay empty.
+        # Labels may be any values, and fewer than k if clusters are empty.
         row[part] = np.unique(labels, return_inverse=True)[1]
     return found
 
@@ -181,9 +182,9 @@ def _agreement(estimator, X, parts, k: int, pairwise: bool, rng) -> np.ndarray:
 
 
 def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
-    """The choice in doubt unless the chosen or the most stable k beats clouds without clusters.
+    """Mark the choice uncertain unless the chosen or the most stable k beats reference data.
 
-    A long cloud is cut in two as stably as two clusters are told apart, but not in four as four.
+    An elongated cloud is split in two as stably as two clusters, but not in four as four clusters.
     """
     null = np.full(len(choice.k_values), np.nan)
     chosen = int(np.flatnonzero(choice.k_values == choice.n_clusters)[0])
@@ -194,15 +195,15 @@ def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
         if floor[at] > null[at]:
             return replace(choice, without_clusters=null)
     statement = (
-        f"Uncertain whether there are clusters: parts of the data agree on "
-        f"{choice.n_clusters} to {choice.stability[chosen]:.2f} (adjusted Rand index), and parts "
-        f"of a cloud without clusters to {null[chosen]:.2f}."
+        f"Uncertain whether there are clusters: the stability of {choice.n_clusters} clusters "
+        f"under subsampling is {choice.stability[chosen]:.2f} (adjusted Rand index), and "
+        f"{null[chosen]:.2f} on reference data without clusters."
     )
     return replace(choice, uncertain=True, statement=statement, without_clusters=null)
 
 
 def _without_clusters(estimator, X, k: int, rng) -> float:
-    """Greatest stability of k clusters in a few clouds like X but without clusters."""
+    """Return the highest stability of k clusters on reference data without clusters."""
     found = []
     for cloud in shapeless(X, rng, CLOUDS):
         parts = subsamples(X.shape[0], CLOUD_PARTS, rng)
@@ -211,11 +212,11 @@ def _without_clusters(estimator, X, k: int, rng) -> float:
 
 
 def shapeless(X, rng, count: int = 1) -> Iterator[Any]:
-    """Rows without clusters: Gaussian clouds with the mean and covariance of X, and boxes.
+    """Yield reference data without clusters.
 
-    A box has uniform rows along the principal axes; of more columns than rows none is made. Of
-    sparse rows, each keeps its values and each column its number of entries, but which columns a
-    row has is shuffled.
+    Dense rows: Gaussian samples with the mean and covariance of X and, if there are at most as many
+    columns as rows, uniform samples along the principal axes. Sparse rows: the column indices are
+    shuffled, which keeps the values of each row and the number of entries of each column.
 
     Examples
     --------
@@ -231,7 +232,7 @@ def shapeless(X, rng, count: int = 1) -> Iterator[Any]:
     n, mean = X.shape[0], X.mean(axis=0)
     centred = (X - mean) / np.sqrt(n)
     for _ in range(count):
-        # Random sums of the rows have their covariance, without a factorisation.
+        # Random linear combinations of the rows have their covariance; nothing is factorised.
         yield rng.normal(size=(n, n)) @ centred + mean
     if X.shape[1] <= n:
         scale, axes = np.linalg.svd(centred, full_matrices=False)[1:]
@@ -252,7 +253,9 @@ def _shuffled(X, rng):
 
 
 def largest_stable(stability: np.ndarray, worst: np.ndarray) -> np.ndarray:
-    """Place of the last k that is nearly as stable as the best and whose clusters all stay.
+    """Return the index of the largest k that is nearly as stable as the best.
+
+    All its clusters must be stable, too.
 
     Examples
     --------
@@ -286,10 +289,9 @@ def _decide(ks, agreement, n_parts: int, rng) -> ClusterNumberChoice:
 
 
 def _support(agreement: np.ndarray, n_parts: int, rng) -> np.ndarray:
-    """Share of redraws in which the rule takes each k.
+    """Return the fraction of bootstrap samples for which the rule chooses each k.
 
-    Parts are drawn with replacement, and a pair counts as often as both of its parts were drawn:
-    pairs with a part in common are not independent.
+    Subsamples, not pairs, are drawn with replacement: pairs with a common subsample are dependent.
     """
     counts = rng.multinomial(n_parts, np.full(n_parts, 1.0 / n_parts), size=REDRAWS)
     first, second = np.array(list(combinations(range(n_parts), 2))).T
@@ -302,31 +304,30 @@ def _support(agreement: np.ndarray, n_parts: int, rng) -> np.ndarray:
 
 
 def _doubt(values, at: int, stability, support) -> str | None:
-    """Why the number is open, or None."""
+    """Return the reason why the choice is uncertain, or None."""
     k = values[at]
     if stability[at] < SOLID:
         return (
-            f"Uncertain: {k} clusters are the best found, but parts of the data agree on them "
-            f"only to {stability[at]:.2f} (adjusted Rand index)."
+            f"Uncertain: {k} clusters are the best choice, but their stability under subsampling "
+            f"is only {stability[at]:.2f} (adjusted Rand index)."
         )
     if at == len(values) - 1 and len(values) > 1:
         return (
-            f"Uncertain: up to {k} clusters, the most that were tried, are about equally stable; "
-            "try more."
+            f"Uncertain: {k} clusters, the largest number tried, are still stable. Try larger "
+            "numbers."
         )
     if support[at] < DECIDED:
         rival = int(np.where(np.arange(len(values)) == at, -1.0, support).argmax())
         low, high = sorted((int(k), int(values[rival])))
         return (
-            f"Uncertain: the data do not decide between {low} and {high} clusters; redrawn parts "
-            f"choose {k} in {support[at]:.0%} and {values[rival]} in {support[rival]:.0%} of the "
-            "cases."
+            f"Uncertain: {low} or {high} clusters. {support[at]:.0%} of the bootstrap samples "
+            f"choose {k} clusters, {support[rival]:.0%} choose {values[rival]}."
         )
     return None
 
 
 def _certainty(k: int, stability: float, support: float) -> str:
     return (
-        f"{k} clusters: parts of the data agree on them to {stability:.2f} (adjusted Rand index), "
-        f"and {support:.0%} of redrawn parts choose this number."
+        f"{k} clusters: stability under subsampling {stability:.2f} (adjusted Rand index); "
+        f"{support:.0%} of the bootstrap samples choose this number."
     )

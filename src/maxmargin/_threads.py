@@ -18,7 +18,7 @@ _process_wide: dict[str, bool] = {}  # by path of the library
 
 @contextmanager
 def one_thread():
-    """Limit BLAS and OpenMP to one thread: two threads give other last digits than one.
+    """Limit BLAS and OpenMP to one thread, because the last digits depend on their number.
 
     Some libraries have one thread count for the whole process (OpenBLAS), others one for every
     thread (OpenMP). The last of several overlapping uses restores the former, whatever order they

@@ -1,16 +1,17 @@
-"""Which pair to ask a person about next: suggest -> answer -> tell.
+"""Active learning of pairwise constraints: suggest -> answer -> tell.
 
-Random pairs of many clusters are mostly cannot-links, which say little. Here rows are brought to
-neighbourhoods, groups of rows that are known to belong together while the groups are known to be
-apart (Basu, Banerjee & Mooney, SIAM Data Mining 2004):
+With many clusters, random pairs are mostly cannot-links, which carry little information. Here rows
+are assigned to neighbourhoods: groups of rows with known must-links inside a group and known
+cannot-links between groups (Basu, Banerjee & Mooney, SIAM Data Mining 2004):
 
 1. explore: rows far from all neighbourhoods are compared with each of them, until there are as many
-   as clusters;
-2. consolidate: rows are compared with the neighbourhood that the present model puts them in, and,
-   after a "different", with the next likely one. Half of the rows are those the model is least sure
-   of, half are random: the least sure alone are a biased picture of the data.
+   neighbourhoods as clusters;
+2. consolidate: rows are compared with the neighbourhood of the cluster that the current model
+   predicts and, after the answer "different", with the next most likely one. Half of the rows are
+   those with the smallest margins, half are random, because the smallest margins alone are a biased
+   sample.
 
-A row that has found its neighbourhood has a known class, which tells the model more than a link.
+A row assigned to a neighbourhood has a known class, which is more informative than a link.
 """
 
 from __future__ import annotations
@@ -29,18 +30,27 @@ from .constraints import PairwiseConstraints
 __all__ = ["PairQueries", "implied_classes"]
 
 SAME, DIFFERENT, UNKNOWN = 1, -1, 0
-LOOP_ALPHA = 0.01  # of the models that only choose questions
-NEAR_SHARE = 3  # unsure rows are sought in a random third of the free ones, so that they differ
+LOOP_ALPHA = 0.01  # of the models that only select queries
+NEAR_SHARE = 3  # rows with small margins are taken from a random third, so that they differ
 
 
 def implied_classes(constraints: PairwiseConstraints, n_clusters: int) -> np.ndarray | None:
-    """Known classes that links imply: groups that are all apart, and rows apart from all but one.
+    """Return the classes that links imply.
+
+    Groups with cannot-links between all of them are different classes; a row with cannot-links to
+    all classes but one belongs to that one.
+
+    Parameters
+    ----------
+    constraints : PairwiseConstraints
+        The links.
+    n_clusters : int
+        Number of clusters.
 
     Returns
     -------
     ndarray of shape (n_samples,) or None
-        Classes, -1 where unknown; None while fewer than ``n_clusters`` groups are known to be
-        apart.
+        Classes, -1 if unknown; None if fewer than ``n_clusters`` such groups are known.
 
     Examples
     --------
@@ -63,7 +73,7 @@ def implied_classes(constraints: PairwiseConstraints, n_clusters: int) -> np.nda
 
 
 def _neighbourhoods(groups, apart, k: int) -> list[int]:
-    """At most k groups that are all linked apart, larger ones first."""
+    """Return at most k groups with cannot-links between all of them, larger ones first."""
     sizes = np.bincount(groups)
     linked = np.unique(apart)
     near: dict[int, set[int]] = {}
@@ -90,7 +100,7 @@ def _neighbourhoods(groups, apart, k: int) -> list[int]:
 
 
 def _excluded(classes, apart, k: int) -> np.ndarray:
-    """Whether each group (first axis) is known not to be of each class."""
+    """Return whether each group (first axis) is known not to belong to each class."""
     out = np.zeros((len(classes), k), bool)
     for a, b in ((0, 1), (1, 0)):
         other = classes[apart[:, b]]
@@ -100,18 +110,20 @@ def _excluded(classes, apart, k: int) -> np.ndarray:
 
 
 class PairQueries:
-    """An ask-and-tell loop around a clustering with links.
+    """Active learning of pairwise constraints, with an ask-and-tell interface.
 
     Parameters
     ----------
     estimator : PairwiseMarginClustering
         Cloned; :meth:`fit` fits it with all answers.
     X : array-like of shape (n_samples, n_features)
+        Rows to cluster.
     constraints : PairwiseConstraints, optional
-        What is known already.
+        Links known in advance.
     strategy : {"neighbourhoods", "random"}, default="neighbourhoods"
-        "random" asks about random pairs, for comparison.
+        "random" suggests random pairs, for comparison.
     random_state : int, RandomState instance or None, default=None
+        Seed of the suggestions.
 
     Examples
     --------
@@ -143,7 +155,7 @@ class PairQueries:
 
     @property
     def constraints(self) -> PairwiseConstraints:
-        """All links: those given, and the answers "same" and "different"."""
+        """All links: the initial ones and the answers "same" and "different"."""
         answers = np.array(self.answers, np.int64).reshape(-1, 3)
         must = np.concatenate([self.given.must_link, answers[answers[:, 2] == SAME, :2]])
         cannot = np.concatenate([self.given.cannot_link, answers[answers[:, 2] == DIFFERENT, :2]])
@@ -158,7 +170,20 @@ class PairQueries:
         )
 
     def tell(self, pairs: Iterable, answers: Iterable) -> PairQueries:
-        """Take answers to pairs: 1 same, -1 different, 0 don't know."""
+        """Add answers.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (m, 2)
+            Pairs of row numbers.
+        answers : array-like of shape (m,)
+            1 for same, -1 for different, 0 for unknown.
+
+        Returns
+        -------
+        self : PairQueries
+            This object.
+        """
         pairs, answers = np.asarray(pairs).reshape(-1, 2), np.asarray(answers).ravel()
         if len(pairs) != len(answers) or not np.isin(answers, (SAME, DIFFERENT, UNKNOWN)).all():
             raise ValueError(
@@ -171,31 +196,49 @@ class PairQueries:
         return self
 
     def undo(self) -> tuple[int, int, int] | None:
-        """Take back the last answer and return it; None if there is none."""
+        """Remove the last answer.
+
+        Returns
+        -------
+        tuple of int or None
+            The pair and the answer that were removed; None if there was none.
+        """
         self._model = None
         return self.answers.pop() if self.answers else None
 
     def fit(self):
-        """Fit a clone of the estimator with all that the answers imply."""
+        """Fit a clone of the estimator with all links and the classes that they imply.
+
+        Returns
+        -------
+        estimator
+            The fitted clone.
+        """
         return self._fitted(clone(self.estimator))
 
     def _fitted(self, model):
         links = self.constraints
         classes = implied_classes(links, model.n_clusters)
         if classes is not None and links.contradiction(model.n_clusters, classes) is None:
-            # What the classes say already is left out: held-out links would not be held out.
+            # Links that follow from the classes are left out: held out, they would still be known.
             pairs = links.links()
             both = (classes[pairs.first] >= 0) & (classes[pairs.second] >= 0)
             return model.fit(self.X, constraints=links.take(~both), partial_labels=classes)
         return model.fit(self.X, constraints=links)
 
     def suggest(self, n: int = 1) -> np.ndarray:
-        """The n pairs to ask about next, most informative first; fewer when nothing is left.
+        """Suggest pairs to ask about next.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of pairs.
 
         Returns
         -------
         ndarray of shape (m, 2)
-            Pairs of row numbers; a row that is new comes first, one that is known second.
+            Pairs of row numbers, most informative first: a new row and a row of a neighbourhood.
+            Fewer than ``n`` pairs if no more are left.
         """
         if self.strategy == "random":
             return self._random_pairs(n)
@@ -203,17 +246,23 @@ class PairQueries:
         return suggested_pairs(scores, n, self.constraints, self._random, self._asked())
 
     def labels(self) -> np.ndarray:
-        """Labels of the model that questions are chosen by."""
+        """Return the labels of the model that selects the queries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Cluster of every row.
+        """
         return self._loop_model().labels_
 
     def _loop_model(self):
-        """A model good enough to choose questions by."""
+        """Return a quickly fitted model that selects the queries."""
         if self._model is None:
             quick = clone(self.estimator).set_params(on_conflict="soft")
             if quick.alpha == "cv":
                 quick.set_params(alpha=LOOP_ALPHA)
             with warnings.catch_warnings():
-                # At first there are no links, and clusters may still be without rows.
+                # The first fits have no links, and clusters may be empty.
                 warnings.simplefilter("ignore", UserWarning)
                 self._model = self._fitted(quick)
         return self._model
@@ -233,7 +282,7 @@ class PairQueries:
 
 
 def suggested_pairs(scores, n, constraints, random, asked: Iterable = ()) -> np.ndarray:
-    """Pairs to ask about, given the scores (n_samples, k) of a model and what is known.
+    """Return pairs to ask about, given the scores (n_samples, k) of a model and the links.
 
     Examples
     --------
@@ -245,7 +294,7 @@ def suggested_pairs(scores, n, constraints, random, asked: Iterable = ()) -> np.
     """
     k, asked = scores.shape[1], {tuple(sorted(pair)) for pair in asked}
     groups, apart = constraints.closure()
-    # Nothing is known yet: a first row is a neighbourhood of one.
+    # Without links a random row is the first neighbourhood.
     known = _neighbourhoods(groups, apart, k) or [int(groups[random.randint(len(groups))])]
     classes = np.full(groups.max() + 1, -1)
     classes[known] = np.arange(len(known))
@@ -269,13 +318,13 @@ def suggested_pairs(scores, n, constraints, random, asked: Iterable = ()) -> np.
 
 
 def _representative(members, scores, row, random) -> int:
-    """The member of a neighbourhood whose scores are nearest to the row's, among a few."""
+    """Return the member of a neighbourhood whose scores are nearest to the row's, among 50."""
     some = members if len(members) <= 50 else random.choice(members, 50, replace=False)
     return int(some[((scores[some] - scores[row]) ** 2).sum(axis=1).argmin()])
 
 
 def _explored(scores, groups, known, random) -> np.ndarray:
-    """Rows in random order, those far from all neighbourhoods more likely early."""
+    """Return rows in random order; rows far from all neighbourhoods tend to come first."""
     member = np.isin(groups, known)
     free = np.flatnonzero(~member)
     chances = np.ones(len(free))
@@ -286,7 +335,7 @@ def _explored(scores, groups, known, random) -> np.ndarray:
 
 
 def _consolidated(scores, groups, classes, excluded, n, random) -> np.ndarray:
-    """Free rows: begun ones first, then unsure and random ones in turn."""
+    """Return unassigned rows: those with answers first, then small margins and random in turn."""
     row_class = classes[groups]
     open_rows = excluded[groups].sum(axis=1) < excluded.shape[1] - 1
     free = random.permutation(np.flatnonzero((row_class < 0) & open_rows))

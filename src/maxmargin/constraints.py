@@ -1,8 +1,8 @@
-"""What people know about pairs of rows: these two belong together, those two apart.
+"""Pairwise constraints: must-links and cannot-links between rows.
 
-A :class:`PairwiseConstraints` is as long as the rows it is about. Cut together with them (by a
-grid search, a cross-validation or a pipeline) it keeps the links inside the cut and numbers their
-rows anew, so that links never point at the wrong rows.
+A :class:`PairwiseConstraints` has one entry for each row of X. Indexed together with X (by a grid
+search, a cross-validation or a pipeline) it keeps the links between the selected rows and renumbers
+them, so that links always refer to the right rows.
 """
 
 from __future__ import annotations
@@ -34,12 +34,18 @@ __all__ = ["Contradiction", "ContradictionError", "PairwiseConstraints"]
 
 
 class ContradictionError(ValueError):
-    """Links that cannot all hold; ``contradiction`` says why."""
+    """Raised if links cannot all be satisfied.
+
+    Parameters
+    ----------
+    contradiction : Contradiction
+        Links that contradict each other; kept as an attribute.
+    """
 
     def __init__(self, contradiction: Contradiction):
         super().__init__(
-            f"constraints contradict each other: {contradiction}. Correct the links, or let them "
-            "be outvoted with on_conflict='soft'."
+            f"constraints contradict each other: {contradiction}. Correct the links, or set "
+            "on_conflict='soft' to allow violated links."
         )
         self.contradiction = contradiction
 
@@ -50,19 +56,21 @@ class PairwiseConstraints:
     Parameters
     ----------
     n_samples : int
-        Number of rows that the links are about.
+        Number of rows of X.
     must_link, cannot_link : array-like of shape (m, 2), default=()
         Pairs of row numbers, from 0.
     must_weight, cannot_weight : array-like of shape (m,), float or None, default=None
-        Confidence in each link, from 1e-12 to 1e12; None is 1. A link of weight 2 counts like the
-        link given twice.
+        Confidence in each link, from 1e-12 to 1e12; None means 1. A link of weight 2 is equivalent
+        to the same link given twice.
 
     Attributes
     ----------
     must_link, cannot_link : ndarray of shape (m, 2)
+        The links.
     must_weight, cannot_weight : ndarray of shape (m,)
+        Their weights.
     shape : tuple
-        ``(n_samples,)``: links are cut like an array with one entry for each row.
+        ``(n_samples,)``: links are indexed like an array with one entry for each row.
 
     Examples
     --------
@@ -101,10 +109,10 @@ class PairwiseConstraints:
         return self.n_samples
 
     def __getitem__(self, key) -> PairwiseConstraints:
-        """Links inside the chosen rows, which are numbered anew.
+        """Return the links between the selected rows, renumbered.
 
-        A row chosen twice brings its links twice. Links implied through rows that were not chosen
-        are lost.
+        The links of a row selected twice are repeated. Links implied through rows that are not
+        selected are lost.
         """
         if isinstance(key, tuple):  # scikit-learn asks for array[key, ...]
             key = next(part for part in key if part is not Ellipsis)
@@ -135,7 +143,7 @@ class PairwiseConstraints:
 
     @classmethod
     def from_labels(cls, y, *, n_pairs, random_state=None) -> PairwiseConstraints:
-        """Random pairs of rows whose classes are known, no pair twice.
+        """Draw random pairs of rows whose classes are known, without replacement.
 
         Parameters
         ----------
@@ -144,6 +152,12 @@ class PairwiseConstraints:
         n_pairs : int
             Number of pairs (the paper's L).
         random_state : int, RandomState instance or None, default=None
+            Seed of the draw.
+
+        Returns
+        -------
+        PairwiseConstraints
+            A must-link for each pair of equal classes, a cannot-link for each other pair.
 
         Examples
         --------
@@ -168,19 +182,25 @@ class PairwiseConstraints:
     def from_frame(
         cls, frame, *, row_ids=None, n_samples=None, columns=None, weight=None
     ) -> PairwiseConstraints:
-        """Links from a table with two columns of row ids and a relation.
+        """Read links from a table with two columns of row ids and a column of relations.
 
         Parameters
         ----------
         frame : DataFrame or dict of columns
+            The table.
         row_ids : array-like of shape (n_samples,), optional
-            Ids of the rows in their order; without it the columns hold row numbers.
+            Ids of the rows of X, in order. By default the columns contain row numbers.
         n_samples : int, optional
-            Number of rows, where ``row_ids`` is not given.
+            Number of rows of X; required without ``row_ids``.
         columns : sequence of three names, optional
             The two columns of ids and the column of relations; the first three by default.
         weight : str, optional
-            The column of weights.
+            Name of the column of weights.
+
+        Returns
+        -------
+        PairwiseConstraints
+            The links.
 
         Notes
         -----
@@ -220,6 +240,11 @@ class PairwiseConstraints:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the links as csv: ``row_a, row_b, relation, weight`` under a line with n_samples.
 
+        Parameters
+        ----------
+        path : path
+            Name of the file.
+
         Examples
         --------
         >>> import pathlib, tempfile
@@ -241,7 +266,18 @@ class PairwiseConstraints:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PairwiseConstraints:
-        """Read links that :meth:`save` or ``maxmargin label`` wrote."""
+        """Read links that :meth:`save` or ``maxmargin label`` wrote.
+
+        Parameters
+        ----------
+        path : path
+            Name of the file.
+
+        Returns
+        -------
+        PairwiseConstraints
+            The links; answers "unknown" are left out.
+        """
         n_samples, answers = read_answers(path)
         try:
             same = np.array([answer.relation in MUST for answer in answers], bool)
@@ -260,14 +296,25 @@ class PairwiseConstraints:
     # -- what follows from the links --------------------------------------------------------------
 
     def links(self) -> Links:
-        """All links as arrays, must-links first."""
+        """Return all links as arrays.
+
+        Returns
+        -------
+        Links
+            Arrays ``first``, ``second``, ``same`` and ``weights``, must-links first.
+        """
         pairs = np.concatenate([self.must_link, self.cannot_link])
         same = np.arange(len(pairs)) < len(self.must_link)
         weights = np.concatenate([self.must_weight, self.cannot_weight])
         return Links(pairs[:, 0], pairs[:, 1], same, weights)
 
     def groups(self) -> np.ndarray:
-        """Group of every row under the transitive closure of the must-links.
+        """Return the group of every row under the transitive closure of the must-links.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Group numbers, in the order of the first row of each group.
 
         Examples
         --------
@@ -277,13 +324,14 @@ class PairwiseConstraints:
         return groups_of(self.n_samples, self.must_link)
 
     def closure(self) -> tuple[np.ndarray, np.ndarray]:
-        """Groups of the must-links, and the pairs of groups that are linked apart.
+        """Return the groups of the must-links and the pairs of groups that are cannot-linked.
 
-        Together they say all that the links imply, without listing what may be all pairs of rows.
+        Together they represent all implied links without listing each pair of rows.
 
         Returns
         -------
         groups : ndarray of shape (n_samples,)
+            Group of every row.
         apart : ndarray of shape (m, 2)
             Distinct pairs of groups, the smaller number first.
 
@@ -299,7 +347,18 @@ class PairwiseConstraints:
         return groups, np.stack([codes // self.n_samples, codes % self.n_samples], axis=1)
 
     def relation(self, row_a: int, row_b: int) -> int:
-        """What the links imply of two rows: 1 together, -1 apart, 0 nothing."""
+        """Return the relation between two rows that the links imply.
+
+        Parameters
+        ----------
+        row_a, row_b : int
+            Row numbers.
+
+        Returns
+        -------
+        int
+            1 for a must-link, -1 for a cannot-link, 0 for neither.
+        """
         groups, apart = self.closure()
         pair = np.sort(groups[[row_a, row_b]])
         if pair[0] == pair[1]:
@@ -307,15 +366,20 @@ class PairwiseConstraints:
         return -1 if (apart == pair).all(axis=1).any() else 0
 
     def contradiction(self, n_clusters=None, partial_labels=None) -> Contradiction | None:
-        """Return a proof that the links cannot all hold, or None.
+        """Return links that contradict each other, or None.
 
         Parameters
         ----------
         n_clusters : int, optional
-            Look also for cannot-links that need more clusters. With two clusters the answer is
-            exact; with more, rows that are all linked apart are searched for.
+            If given, also detect cannot-links that require more clusters. The test is exact for two
+            clusters; for more, it searches for a clique of cannot-links.
         partial_labels : array-like of shape (n_samples,), optional
-            Known classes, -1 where unknown.
+            Known classes, -1 if unknown.
+
+        Returns
+        -------
+        Contradiction or None
+            None if no contradiction was found.
 
         Examples
         --------
@@ -340,13 +404,29 @@ class PairwiseConstraints:
         return None
 
     def check(self, n_clusters=None, partial_labels=None) -> None:
-        """Raise a :class:`ContradictionError` if the links cannot all hold."""
+        """Raise a :class:`ContradictionError` if the links cannot all be satisfied.
+
+        Parameters
+        ----------
+        n_clusters, partial_labels : optional
+            See :meth:`contradiction`.
+        """
         found = self.contradiction(n_clusters, partial_labels)
         if found is not None:
             raise ContradictionError(found)
 
     def violations(self, labels) -> PairwiseConstraints:
-        """Links that labels break.
+        """Return the links that labels violate.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,)
+            Cluster of every row.
+
+        Returns
+        -------
+        PairwiseConstraints
+            The violated links.
 
         Examples
         --------
@@ -357,7 +437,17 @@ class PairwiseConstraints:
         return self.take(~self.links().satisfied(self._checked_labels(labels)))
 
     def accuracy(self, labels) -> float:
-        """Share of the links, by weight, that labels keep; NaN without links.
+        """Return the weighted fraction of links that labels satisfy.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,)
+            Cluster of every row.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; NaN if there are no links.
 
         Examples
         --------
@@ -367,7 +457,18 @@ class PairwiseConstraints:
         return self.links().accuracy(self._checked_labels(labels))
 
     def take(self, keep: np.ndarray) -> PairwiseConstraints:
-        """The chosen links (a mask or numbers, must-links counted first) between all rows."""
+        """Return a subset of the links, between the same rows.
+
+        Parameters
+        ----------
+        keep : ndarray
+            Mask or indices into the links, must-links first.
+
+        Returns
+        -------
+        PairwiseConstraints
+            The selected links.
+        """
         links = self.links().take(keep)
         pairs, same = np.stack([links.first, links.second], axis=1), links.same
         return PairwiseConstraints(
@@ -388,7 +489,7 @@ class PairwiseConstraints:
         return labels
 
     def _with_classes(self, partial_labels) -> tuple[int, np.ndarray, np.ndarray]:
-        """The links and one more row for each known class, which its rows are linked to."""
+        """Return the links, with one more row per known class that its rows are linked to."""
         if partial_labels is None:
             return self.n_samples, self.must_link, self.cannot_link
         known = np.asarray(partial_labels)
@@ -409,7 +510,7 @@ def _column_names(frame):
 def _places(row_ids, ids, name) -> np.ndarray:
     place = {value: i for i, value in enumerate(np.asarray(row_ids).tolist())}
     if len(place) < len(row_ids):
-        raise ValueError("row_ids must not name two rows alike.")
+        raise ValueError("row_ids must be unique.")
     missing = [value for value in ids.tolist() if value not in place]
     if missing:
         raise ValueError(f"column {name!r} names {missing[0]!r}, which is not among row_ids.")

@@ -1,4 +1,4 @@
-"""Pictures of a clustering. matplotlib is imported only when one is drawn."""
+"""Plots of a clustering; matplotlib is imported only when needed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["plot_clusters", "plot_comparison", "plot_history", "row_margins"]
+__all__ = ["plot_clusters", "plot_comparison", "plot_history", "plot_kernel_weights", "row_margins"]
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; the last two are for k > 8.
+# Okabe and Ito's palette for colour-blind readers; the last two are for k > 8.
 COLOURS = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C6D31", "#999999",
     "#6A3D9A", "#B15928",
@@ -21,19 +21,19 @@ GRID = 240
 
 
 def row_margins(scores: np.ndarray) -> np.ndarray:
-    """How far each row is from changing its cluster: half the lead of its best score.
+    """Return the margin of each row: half the difference of its two largest scores.
 
-    With two clusters whose scores are opposite this is the absolute score, and 1 is on the margin.
+    For two clusters with opposite scores this is the absolute score; it is 1 on the margin.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, n_clusters)
-        What `decision_function` returns.
+        Scores from `decision_function`.
 
     Returns
     -------
     ndarray of shape (n_rows,)
-        Never negative; the score itself where there is one cluster only.
+        Margins, never negative; the score itself if there is only one cluster.
 
     Examples
     --------
@@ -49,28 +49,28 @@ def row_margins(scores: np.ndarray) -> np.ndarray:
 
 
 def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any = None) -> Any:
-    """Draw the rows in their clusters, and what separates them.
+    """Plot the rows, coloured by cluster, and the decision boundaries.
 
-    Two columns are drawn as they are, on the regions that `predict` gives, with the boundary
-    (solid) and the margins (dashed). With more columns, two clusters are drawn as margin against
-    first principal component, and more clusters in the plane of the first two components. Rings
-    mark the most certain row of each cluster.
+    Data with two columns are plotted directly, on the predicted regions, with the boundary (solid)
+    and the margins (dashed). With more columns, two clusters are plotted as margin against the
+    first principal component, and more clusters on the first two components. Rings mark the row
+    with the largest margin of each cluster.
 
     Parameters
     ----------
     model : estimator
         A fitted estimator, or a pipeline that ends in one.
     X : array-like of shape (n_rows, n_columns)
-        The rows it was fitted on. At most 4000 of them are drawn.
+        Rows that the model was fitted on. At most 4000 of them are plotted.
     labels : ndarray of shape (n_rows,), default=None
         Colour the rows by these labels instead of their clusters.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to plot on; None creates a figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+        The axes.
 
     Examples
     --------
@@ -105,19 +105,19 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
 
 
 def plot_history(model: Any, ax: Any = None) -> Any:
-    """Draw the objective after each iteration.
+    """Plot the objective after each iteration.
 
     Parameters
     ----------
     model : estimator
         A fitted estimator with `history_`, or a pipeline that ends in one.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to plot on; None creates a figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+        The axes.
 
     Examples
     --------
@@ -145,26 +145,26 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 def plot_comparison(
     baseline: Any, ours: Any, names: Any, ax: Any = None, *, baseline_name: str = "k-means"
 ) -> Any:
-    """Draw the errors of two methods on many data sets against each other.
+    """Plot the errors of two methods on many data sets against each other.
 
-    Points below the diagonal are data sets on which the second method is better. The farthest from
-    it are named, on either side. The axes show square roots, so that small errors stay apart.
+    Points below the diagonal are data sets on which the second method is better. The names of those
+    farthest from it are shown. The axes have square-root scales to separate small errors.
 
     Parameters
     ----------
     baseline, ours : array-like of shape (n_sets,)
-        Shares of wrong rows, 0 to 1.
+        Errors from 0 to 1.
     names : sequence of str
-        The names of the data sets.
+        Names of the data sets.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to plot on; None creates a figure.
     baseline_name : str, default="k-means"
-        What the horizontal axis is called.
+        Name of the first method, for the axis label.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+        The axes.
 
     Examples
     --------
@@ -195,19 +195,19 @@ def plot_comparison(
 
 
 def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
-    """Draw the label-free score of every kernel width and ridge, the best one marked.
+    """Plot the score of every gamma and ridge and mark the best.
 
     Parameters
     ----------
     choice : ParameterChoice
         From :func:`maxmargin.select_parameters`.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to plot on; None creates a figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+        The axes.
 
     Examples
     --------
@@ -238,22 +238,24 @@ def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
 
 
 def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
-    """Draw how stable each number of clusters is, the chosen one marked.
+    """Plot the stability of each number of clusters and mark the chosen number.
 
-    The band is one standard deviation of the agreement between two parts of the data; the dashed
-    line is where the rule stops to call a number nearly as stable as the best.
+    The band is one standard deviation of the agreement between two subsamples; numbers above the
+    dashed line count as nearly as stable as the best.
 
     Parameters
     ----------
     choice : ClusterNumberChoice
         From :func:`maxmargin.choose_n_clusters`.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to plot on; None creates a figure.
+    nearly : float, default=0.85
+        Height of the dashed line, relative to the highest stability.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+        The axes.
 
     Examples
     --------
@@ -298,7 +300,7 @@ def _axes(ax: Any) -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            'pictures need matplotlib; install it: pip install "maxmargin[plot]"'
+            'plots need matplotlib; install it: pip install "maxmargin[plot]"'
         ) from error
     return pyplot.subplots(figsize=(6.4, 4.8), layout="constrained")[1]
 
@@ -308,14 +310,14 @@ def _last_step(model: Any) -> Any:
 
 
 def _quietly(method: Any, X: Any) -> np.ndarray:
-    """Call a fitted method on a bare array, though the model may know column names."""
+    """Call a fitted method on an array without the warning about missing feature names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return method(X)
 
 
 def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
-    """Two coordinates for each row: principal components, and the margin between two clusters."""
+    """Return two coordinates per row: principal components, or one and the margin."""
     from sklearn.decomposition import PCA
 
     by_margin = scores.shape[1] == 2 or X.shape[1] == 1
@@ -328,23 +330,23 @@ def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
     if not by_margin:
         return main, x_name, "second principal component"
     if scores.shape[1] == 2:
-        # Half the lead, not the score: only there every estimator changes its decision at 0.
+        # Half the lead, not the score: it changes its sign at the boundary for every estimator.
         return np.column_stack([main[:, 0], _lead(scores, 1)]), x_name, "margin of cluster 1"
     return np.column_stack([main[:, 0], row_margins(scores)]), x_name, "margin"
 
 
 def _lead(scores: np.ndarray, cluster: int) -> np.ndarray:
-    """Half the lead of a cluster's score over the best other: 0 where the decision changes."""
+    """Return half the lead of a cluster's score over the best other: 0 on the boundary."""
     return 0.5 * (scores[:, cluster] - np.delete(scores, cluster, axis=1).max(axis=1))
 
 
 def _margin_width(scores: np.ndarray) -> float:
-    """Half the lead of a row on the margin: its scores are 1 and 0 (they sum to 1), or 1 and -1."""
+    """Return half the lead on the margin: scores 1 and 0 (if they sum to 1), or 1 and -1."""
     return 0.5 if np.allclose(scores.sum(axis=1), 1.0, atol=1e-3) else 1.0
 
 
 def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
-    """Tint the plane by cluster and draw the boundary and the margins."""
+    """Colour the plane by cluster and draw the boundary and the margins."""
     low, high = points.min(axis=0), points.max(axis=0)
     pad = np.where(high > low, 0.06 * (high - low), 1.0)
     x, y = (np.linspace(a, b, GRID) for a, b in zip(low - pad, high + pad))
@@ -377,7 +379,7 @@ def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.
     size = float(np.clip(6000 / len(shown), 6, 34))
     for j in np.unique(labels):
         mine = shown[labels[shown] == j]
-        # Rows, not drawn points: the legend tells the size of the cluster.
+        # All rows, not only the plotted ones: the legend shows the size of the cluster.
         name = f"cluster {j}: {np.count_nonzero(labels == j):,} rows"
         ax.scatter(
             *points[mine].T, s=size, color=_colour(int(j)), label=name,
@@ -408,19 +410,19 @@ def _name_axes(ax: Any, x_name: str, y_name: str) -> None:
 
 
 def plot_kernel_weights(model: Any, ax: Any = None) -> Any:
-    """Draw the weight of every kernel as a bar.
+    """Plot the weight of every kernel as a bar.
 
     Parameters
     ----------
     model : MultipleKernelMarginClustering
         A fitted model.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+        Axes to plot on; None creates a figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+        The axes.
 
     Examples
     --------

@@ -31,16 +31,16 @@ LABEL_SUFFIXES = (".csv", ".parquet", ".npy")
 class Table:
     """The rows of a file.
 
-    Attributes
+    Parameters
     ----------
     X : ndarray, memmap or csr_matrix of shape (n_rows, n_columns)
         The numbers.
     ids : ndarray or None
-        The name of every row, where the file has an id column.
+        The name of every row, if the file has an id column.
     column_names : tuple of str or None
-        The names of the columns of `X`, where the file has any.
+        The names of the columns of `X`, if the file has any.
     labels : ndarray or None
-        The values of the label column, where one was asked for.
+        The values of the label column, if one was requested.
     source : str
         The file's name.
 

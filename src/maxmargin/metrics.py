@@ -1,7 +1,7 @@
-"""Scores of a clustering against known classes, as the papers define them.
+"""Scores that compare clusters with known classes, as defined in the papers.
 
-Each takes the classes first and the cluster labels second, as in :mod:`sklearn.metrics`, whose
-other scores are re-exported here.
+As in :mod:`sklearn.metrics`, the first argument are the classes and the second the cluster labels.
+scikit-learn's own scores for clusterings are re-exported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _contingency(y_true, labels) -> np.ndarray:
 
 
 def _cluster_classes(table: np.ndarray, mapping: str) -> np.ndarray:
-    """Class given to each cluster, -1 for a cluster left over by a one-to-one mapping."""
+    """Return the class assigned to each cluster, -1 for an unmatched cluster."""
     if mapping == "majority":
         return table.argmax(axis=0)
     if mapping != "one-to-one":
@@ -59,15 +59,21 @@ def _hits_per_class(table: np.ndarray, mapping: str) -> np.ndarray:
 
 
 def clustering_accuracy(y_true, labels, mapping: str = "one-to-one") -> float:
-    """Share of the rows whose cluster is mapped to their class.
+    """Return the fraction of rows whose cluster is mapped to their class.
 
     Parameters
     ----------
-    y_true, labels : array-like of shape (n,)
-    mapping : {"one-to-one", "majority"}
-        "one-to-one" gives every cluster a class of its own (the best such matching); "majority"
-        gives every cluster its most frequent class, which never scores lower and can be high where
+    y_true, labels : array-like of shape (n_samples,)
+        Class and cluster of every row.
+    mapping : {"one-to-one", "majority"}, default="one-to-one"
+        "one-to-one" matches each cluster to a different class (the best such matching); "majority"
+        assigns each cluster its most frequent class, which never scores lower and can be high if
         one class dominates.
+
+    Returns
+    -------
+    float
+        Accuracy between 0 and 1.
 
     Examples
     --------
@@ -81,7 +87,19 @@ def clustering_accuracy(y_true, labels, mapping: str = "one-to-one") -> float:
 
 
 def clustering_error(y_true, labels, mapping: str = "one-to-one") -> float:
-    """One minus :func:`clustering_accuracy`.
+    """Return one minus :func:`clustering_accuracy`.
+
+    Parameters
+    ----------
+    y_true, labels : array-like of shape (n_samples,)
+        Class and cluster of every row.
+    mapping : {"one-to-one", "majority"}, default="one-to-one"
+        See :func:`clustering_accuracy`.
+
+    Returns
+    -------
+    float
+        Error between 0 and 1.
 
     Examples
     --------
@@ -92,9 +110,21 @@ def clustering_error(y_true, labels, mapping: str = "one-to-one") -> float:
 
 
 def balanced_clustering_error(y_true, labels, mapping: str = "one-to-one") -> float:
-    """Error averaged over the classes (Zhang, Tsang & Kwok 2009, section IV-C).
+    """Return the error averaged over the classes (Zhang, Tsang & Kwok 2009, section IV-C).
 
-    The mapping is the one that is best for this score, not for plain accuracy.
+    The mapping maximises this score, not the plain accuracy.
+
+    Parameters
+    ----------
+    y_true, labels : array-like of shape (n_samples,)
+        Class and cluster of every row.
+    mapping : {"one-to-one", "majority"}, default="one-to-one"
+        See :func:`clustering_accuracy`.
+
+    Returns
+    -------
+    float
+        Error between 0 and 1.
 
     Examples
     --------
@@ -107,7 +137,19 @@ def balanced_clustering_error(y_true, labels, mapping: str = "one-to-one") -> fl
 
 
 def rand_index(y_true, labels) -> float:
-    """Share of the pairs of rows on which classes and clusters agree (not adjusted for chance).
+    """Return the fraction of pairs of rows on which classes and clusters agree.
+
+    It is not adjusted for chance.
+
+    Parameters
+    ----------
+    y_true, labels : array-like of shape (n_samples,)
+        Class and cluster of every row.
+
+    Returns
+    -------
+    float
+        Rand index between 0 and 1.
 
     Examples
     --------
@@ -118,9 +160,19 @@ def rand_index(y_true, labels) -> float:
 
 
 def normalized_mutual_info(y_true, labels) -> float:
-    """Mutual information over the geometric mean of the entropies, the papers' NMI.
+    """Return the mutual information divided by the geometric mean of the entropies.
 
-    scikit-learn's default divides by the arithmetic mean.
+    This is the papers' NMI; scikit-learn divides by the arithmetic mean by default.
+
+    Parameters
+    ----------
+    y_true, labels : array-like of shape (n_samples,)
+        Class and cluster of every row.
+
+    Returns
+    -------
+    float
+        NMI between 0 and 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choices without labels: the number of clusters, and the parameters of least squares."""
+"""Model selection without labels: the number of clusters, and gamma and ridge of least squares."""
 
 from __future__ import annotations
 
@@ -23,28 +23,41 @@ from .least_squares._fit import (
 from .least_squares._label_search import search_labels
 from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
 
+__all__ = ["ClusterNumberChoice", "ParameterChoice", "choose_n_clusters", "select_parameters"]
+
 WIDTHS = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0)
-RIDGES = (0.25, 0.5, 1.0, 2.0)  # more leaves only the coarsest split, which is always stable
+RIDGES = (0.25, 0.5, 1.0, 2.0)  # larger ones find only the coarsest split, which is always stable
 
 
 @dataclass(frozen=True)
 class ParameterChoice:
-    """The chosen parameters and the table they were chosen from.
+    """Result of :func:`select_parameters`.
 
-    Attributes
+    Parameters
     ----------
     best : dict
-        ``gamma`` and ``ridge``, to be passed to :class:`LeastSquaresMarginClustering`.
+        ``gamma`` and ``ridge`` with the highest score, for :class:`LeastSquaresMarginClustering`.
     table : list of dict
-        For every setting: gamma, ridge, stability (mean agreement of the restarts, as adjusted Rand
-        index), leave_one_out (accuracy of the best restart) and score, their product.
+        For each setting: gamma, ridge, stability (mean adjusted Rand index between restarts),
+        leave_one_out (accuracy of the best restart) and score, their product.
     """
 
     best: dict[str, float]
     table: list[dict[str, float]]
 
     def plot(self, ax=None):
-        """Draw the score of every setting as a picture, the best one marked."""
+        """Plot the score of every setting and mark the best.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None creates a figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
         from .display import plot_parameter_choice
 
         return plot_parameter_choice(self, ax)
@@ -53,25 +66,29 @@ class ParameterChoice:
 def select_parameters(
     X, n_clusters: int, grid: dict | None = None, *, n_restarts: int = 10, **params
 ) -> ParameterChoice:
-    """Choose (gamma, ridge) by stability times leave-one-out accuracy, without labels.
+    """Select gamma and ridge by stability times leave-one-out accuracy, without labels.
 
-    A good setting gives the same clusters from every random start, and classifiers that predict a
-    row's cluster without having seen it. Kernels are shared by all ridges, and R by all restarts.
+    With a good setting all random restarts find the same clusters, and the leave-one-out accuracy
+    of the classifiers is high. Kernels are shared by all ridges, and R by all restarts.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
+        Rows to cluster.
     n_clusters : int
+        Number of clusters.
     grid : dict, optional
-        Lists under "gamma" and "ridge". By default widths sigma from 0.15 to 1 median distance, for
-        exp(-d^2 / (2 sigma^2)), and ridges from 1/4 to 2.
+        Lists of values under "gamma" and "ridge". By default widths sigma from 0.15 to 1 times the
+        median distance, for exp(-d^2 / (2 sigma^2)), and ridges from 1/4 to 2.
     n_restarts : int, default=10
+        Number of random restarts for each setting.
     **params
         Further parameters of :class:`LeastSquaresMarginClustering`, such as ``random_state``.
 
     Returns
     -------
     ParameterChoice
+        The best setting and the scores of all.
 
     Examples
     --------
@@ -111,7 +128,7 @@ def _grid(grid, rows, rng) -> tuple[list[float], list[float]]:
     grid = grid or {}
     unknown = set(grid) - {"gamma", "ridge"}
     if unknown:
-        raise ValueError(f"grid takes the keys 'gamma' and 'ridge', got {sorted(unknown)}.")
+        raise ValueError(f"grid accepts the keys 'gamma' and 'ridge', got {sorted(unknown)}.")
     gammas = grid.get("gamma")
     if gammas is None:
         distance = median_distance(rows, rng)
@@ -144,27 +161,29 @@ def choose_n_clusters(
     max_samples: int = 1000,
     random_state=None,
 ) -> ClusterNumberChoice:
-    """Choose the number of clusters by the stability of the answer under subsampling.
+    """Choose the number of clusters by stability under subsampling.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows, or the kernel between them for an estimator that takes one.
+        Rows to cluster, or a kernel matrix if the estimator is pairwise.
     estimator : clusterer, optional
         Any estimator with ``n_clusters`` and ``fit_predict``, or a pipeline that ends in one. By
         default :class:`MaxMarginClustering`.
     k_range : iterable of int, optional
-        Numbers to try, each at least 2; by default 2 to 15, or fewer where there are few rows.
+        Numbers to try, each at least 2. By default 2 to 15, fewer if there are few rows.
     n_subsamples : int, optional
-        Parts of the data that are clustered for every k, at least 3. By default 6, and 10 up to 500
-        rows, where the agreement of two parts varies more and fits cost less.
+        Number of subsamples clustered for every k, at least 3. By default 10 for up to 500 rows,
+        because stability varies more on small data sets, and 6 for more rows.
     max_samples : int, default=1000
-        Rows that the parts are drawn from; of more, a random choice is used.
+        Maximum number of rows that the subsamples are drawn from.
     random_state : int, RandomState instance or None, default=None
+        Seed of the subsamples and of the estimator.
 
     Returns
     -------
     ClusterNumberChoice
+        The number, the stability of all numbers tried, and whether the choice is uncertain.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Save a fitted model and load it again.
+"""Save and load fitted models.
 
-A ``.skops`` file holds data only: loading one runs no code from the file, and only the types listed
-in ``TRUSTED`` and those that skops trusts (numpy, scipy, scikit-learn) are built. A ``.joblib`` or
-``.pkl`` file is a pickle, which can run anything: load only your own.
+A ``.skops`` file contains data only: loading it runs no code from the file, and only the types in
+``TRUSTED`` and those that skops trusts (numpy, scipy, scikit-learn) are created. A ``.joblib`` or
+``.pkl`` file is a pickle, which can run arbitrary code: load only files that you trust.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["load_model", "save_model"]
 
 MODEL_SUFFIXES = (".skops", ".joblib", ".pkl")
 _VERSION = "_maxmargin_version"
-# The types that saved models consist of. A file chooses the arguments that they are called with and
-# the state they are given: neither may do more than store values. A new estimator, or a class of
-# its fitted attributes, joins this list by name; no type is trusted for the package it is in.
+# The types that saved models consist of. A file determines the arguments that they are called with
+# and their state: neither may do more than store values. New estimators and classes of fitted
+# attributes are added by name; no type is trusted because of its package.
 TRUSTED = (
     "maxmargin._auto.Alternative",
     "maxmargin._auto.MaxMarginClustering",
@@ -43,7 +43,7 @@ TRUSTED = (
     "maxmargin.least_squares._graph.MixedMap",
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",
     "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
-    # skops builds the first from the type of an empty array, the others by scipy.sparse.load_npz.
+    # skops creates the first from the type of an empty array, the others by scipy.sparse.load_npz.
     "numpy.dtype",
     "scipy.sparse._csr.csr_matrix",
     "scipy.sparse._csr.csr_array",
@@ -52,7 +52,7 @@ _NO_SKOPS = 'Install it (pip install "maxmargin[cli]"), or use a name that ends 
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Save a fitted model, whole or not at all, with the version that made it.
+    """Save a fitted model and the version of maxmargin, atomically.
 
     Parameters
     ----------
@@ -97,18 +97,18 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
-        A ``.skops``, ``.joblib`` or ``.pkl`` file. The last two can run any code: load only files
-        that you made yourself.
+        A ``.skops``, ``.joblib`` or ``.pkl`` file. The last two can run arbitrary code: load only
+        files that you trust.
 
     Returns
     -------
     estimator
-        The fitted model. A warning says so when another version of maxmargin saved it.
+        The fitted model. A warning is raised if another version of maxmargin saved it.
 
     Raises
     ------
     DataError
-        When the file is missing, truncated, not a model, or holds types that are not trusted.
+        If the file is missing, truncated, not a model, or contains types that are not trusted.
 
     Examples
     --------
@@ -122,12 +122,14 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     check_exists(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
         raise DataError(
-            f"{path} is not a model by its name", f"Models end in {', '.join(MODEL_SUFFIXES)}"
+            f"{path} does not have the suffix of a model",
+            f"Model files end in {', '.join(MODEL_SUFFIXES)}",
         )
     model = _load_skops(path) if path.suffix.lower() == ".skops" else _load_pickle(path)
     if not hasattr(model, "predict"):
         raise DataError(
-            f"{path} holds a {type(model).__name__}, not a model", "Name a file saved by maxmargin"
+            f"{path} contains a {type(model).__name__}, not a model",
+            "Give a file saved by maxmargin",
         )
     _compare_versions(path, model.__dict__.pop(_VERSION, None))
     return model
@@ -162,8 +164,8 @@ def _load_skops(path: Path) -> Any:
         foreign = sorted(set(skops.get_untrusted_types(file=path)).difference(TRUSTED))
         if foreign:
             raise DataError(
-                f"{path} holds types that are not trusted: {', '.join(foreign)}",
-                "If you trust where it comes from, load it with skops.io.load",
+                f"{path} contains types that are not trusted: {', '.join(foreign)}",
+                "If you trust its source, load it with skops.io.load",
             )
         return skops.load(path, trusted=list(TRUSTED))
     except DataError:
@@ -183,7 +185,7 @@ def _load_pickle(path: Path) -> Any:
     import joblib
 
     warnings.warn(
-        f"{path} is a pickle, which can run any code: load only files you made yourself "
+        f"{path} is a pickle, which can run arbitrary code: load only files that you trust "
         "(.skops files are safe)",
         UserWarning,
         stacklevel=3,

@@ -1,9 +1,8 @@
-"""Image segmentation: pixels as weighted colours, clustered with a wide margin.
+"""Image segmentation by maximum margin clustering of the colours of the pixels.
 
 Section IV-C of Zhang, Tsang & Kwok, "Maximum Margin Clustering Made Practical", IEEE Transactions
-on Neural Networks 20(4), 2009. A photograph has as many rows as pixels, but pixels of one colour
-are one row with a weight, and a sample of them is enough to find the boundary between colours. The
-model of the sample then labels every pixel.
+on Neural Networks 20(4), 2009. Pixels of the same colour are merged into one weighted row. The
+model is fitted on a sample of the pixels and predicts the segment of every pixel.
 
 =====================================  ===========================================
 in the paper                           here
@@ -35,12 +34,12 @@ __all__ = ["FEATURES", "Segmentation", "as_pixels", "kmeans_segments", "segment_
 FEATURES = ("rgb", "lab", "rgb+xy")
 GAMMA = 1.0 / 500.0**2  # colours between 0 and 255
 FIT_PIXELS = 1000
-# Two starts of every kind are enough for three columns, and a few pixels do not show; regions are
-# seldom of equal size.
+# Two starts of every kind are enough for three columns, and a coarse tolerance changes few pixels;
+# regions are seldom of equal size.
 SETTINGS: dict[str, Any] = {
     "balance": 0.5, "n_init": 2, "tol": 1e-3, "solver_tol": 1e-2, "cluster_sizes": "adaptive"
 }  # fmt: skip
-# With "rgb+xy" the longer side of the picture counts like half the range of a colour.
+# With "rgb+xy" the longer side of the image is scaled to half the range of a colour.
 POSITION = 0.5
 PALETTE = np.array(
     [
@@ -53,17 +52,18 @@ PALETTE = np.array(
 
 @dataclass(frozen=True)
 class Segmentation:
-    """A picture and the segment of each of its pixels.
+    """An image and the segment of each of its pixels.
 
-    Attributes
+    Parameters
     ----------
     pixels : ndarray of shape (height, width, 3), uint8
+        The image in RGB.
     labels : ndarray of shape (height, width), int32
-        Segment of every pixel, -1 where the picture is transparent.
+        Segment of every pixel, -1 for transparent pixels.
     shares : ndarray of shape (n_segments,)
-        Share of the visible pixels in each segment.
+        Fraction of the visible pixels in each segment.
     model : estimator or None
-        What labelled the pixels.
+        The estimator that labelled the pixels.
     """
 
     pixels: np.ndarray
@@ -72,7 +72,17 @@ class Segmentation:
     model: Any = None
 
     def overlay(self, strength: float = 0.6) -> np.ndarray:
-        """Picture with the segments in colours of their own, (height, width, 3) uint8.
+        """Return the image with each segment tinted in a different colour.
+
+        Parameters
+        ----------
+        strength : float, default=0.6
+            Opacity of the tint, from 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (height, width, 3), uint8
+            The tinted image.
 
         Examples
         --------
@@ -86,7 +96,18 @@ class Segmentation:
         return np.round(mixed).astype(np.uint8)
 
     def cut_out(self, segment: int) -> np.ndarray:
-        """One segment on a transparent ground, (height, width, 4) uint8."""
+        """Return one segment on a transparent background.
+
+        Parameters
+        ----------
+        segment : int
+            Number of the segment.
+
+        Returns
+        -------
+        ndarray of shape (height, width, 4), uint8
+            RGBA image.
+        """
         if not 0 <= segment < len(self.shares):
             raise ValueError(
                 f"segment must lie between 0 and {len(self.shares) - 1}, got {segment}."
@@ -95,7 +116,13 @@ class Segmentation:
         return np.dstack([self.pixels, alpha])
 
     def flat(self) -> np.ndarray:
-        """Every segment in its mean colour, (height, width, 3) uint8."""
+        """Return the image with every segment in its mean colour.
+
+        Returns
+        -------
+        ndarray of shape (height, width, 3), uint8
+            RGB image.
+        """
         out = np.full_like(self.pixels, 255)
         for segment in range(len(self.shares)):
             inside = self.labels == segment
@@ -114,7 +141,7 @@ def segment_image(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Segmentation:
-    """Segment a picture by the margin between its colours.
+    """Segment an image by maximum margin clustering of its colours.
 
     Parameters
     ----------
@@ -122,23 +149,26 @@ def segment_image(
         Grey, grey with alpha, RGB or RGBA: uint8, uint16, bool, or floats between 0 and 1.
         Transparent pixels get the label -1.
     n_segments : int, default=2
-        More than two are found by splitting segments in two, the most scattered first.
+        Number of segments. More than two are found by recursive splits of the segment with the
+        largest scatter.
     estimator : estimator, optional
         Two-way margin clustering; by default :class:`~maxmargin.AlternatingMarginClustering` with
-        the paper's kernel and ``balance=0.5``. ``balance`` decides most: a small object needs a
-        smaller one.
+        the paper's kernel and ``balance=0.5``. ``balance`` is the most important parameter: lower
+        it to segment a small object.
     features : {"rgb", "lab", "rgb+xy"}, default="rgb"
-        What a pixel is: its colour, its colour as the eye sees distances (CIELAB), or colour and
-        place, which gives smoother regions.
+        Features of a pixel: its RGB colour, its CIELAB colour (perceptual distances), or RGB colour
+        and position, which gives smoother regions.
     fit_pixels : int, default=1000
-        Pixels to fit on; all are labelled.
+        Number of pixels to fit on; all pixels are labelled.
     random_state : int, default=0
+        Seed of the sample and of the estimator.
     n_jobs : int or None, default=None
         Threads over blocks of pixels; the result does not depend on it.
 
     Returns
     -------
     Segmentation
+        The segments.
 
     Examples
     --------
@@ -165,7 +195,17 @@ def segment_image(
 def kmeans_segments(
     image, n_segments: int = 2, *, features: str = "rgb", random_state: int = 0
 ) -> Segmentation:
-    """Segments by k-means on all pixels, to stand beside :func:`segment_image`.
+    """Segment an image by k-means on all pixels, for comparison with :func:`segment_image`.
+
+    Parameters
+    ----------
+    image, n_segments, features, random_state : optional
+        See :func:`segment_image`.
+
+    Returns
+    -------
+    Segmentation
+        The segments.
 
     Examples
     --------
@@ -181,7 +221,19 @@ def kmeans_segments(
 
 
 def as_pixels(image) -> tuple[np.ndarray, np.ndarray]:
-    """RGB pixels (height, width, 3) in uint8, and where they are visible.
+    """Convert an image to RGB.
+
+    Parameters
+    ----------
+    image : array-like of shape (height, width) or (height, width, channels)
+        See :func:`segment_image`.
+
+    Returns
+    -------
+    pixels : ndarray of shape (height, width, 3), uint8
+        RGB colours.
+    visible : ndarray of shape (height, width), bool
+        False for transparent pixels.
 
     Examples
     --------
@@ -202,7 +254,7 @@ def as_pixels(image) -> tuple[np.ndarray, np.ndarray]:
         visible = array[:, :, -1] > 0
         array = array[:, :, :-1]
     if not visible.any():
-        raise ValueError("image is transparent everywhere.")
+        raise ValueError("image is completely transparent.")
     return np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:2], 3))), visible
 
 
@@ -216,15 +268,15 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "f":
         if not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
             raise ValueError(
-                "image of floats must lie between 0 and 1; divide by its largest value, or pass "
-                "uint8."
+                "image of floats must have values between 0 and 1; divide it by its largest value, "
+                "or pass uint8."
             )
         return np.round(array * 255).astype(np.uint8)
     raise ValueError(f"image must be uint8, uint16, bool or float, got {array.dtype}.")
 
 
 def pixel_features(pixels: np.ndarray, features: str) -> np.ndarray:
-    """One row per pixel, in numbers of the size of colours between 0 and 255."""
+    """Return one row per pixel, on the scale of colours between 0 and 255."""
     colours = pixels.reshape(-1, 3)
     if features == "lab":
         return cielab(colours)
@@ -238,7 +290,7 @@ def pixel_features(pixels: np.ndarray, features: str) -> np.ndarray:
 
 
 def cielab(colours: np.ndarray) -> np.ndarray:
-    """CIELAB of sRGB colours under D65, times 2.55: lightness from 0 to 255.
+    """Convert sRGB colours to CIELAB (D65), times 2.55 so that lightness is from 0 to 255.
 
     Examples
     --------
@@ -259,8 +311,8 @@ def cielab(colours: np.ndarray) -> np.ndarray:
 
 
 def _distinct_points(pixels, visible, features) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct rows, the row of every visible pixel, and how many pixels each row stands for."""
-    if features == "rgb+xy":  # no two pixels are in the same place
+    """Return distinct rows, the row of every visible pixel, and the number of pixels per row."""
+    if features == "rgb+xy":  # all pixels have different positions
         points = pixel_features(pixels, features)[visible.ravel()]
         return points, np.arange(len(points)), np.ones(len(points))
     seen = pixels[visible].astype(np.int32)
@@ -281,7 +333,7 @@ def _check_variety(pixels, points, n_segments) -> None:
 
 
 def _sample(points, inverse, counts, fit_pixels, n_segments, rng):
-    """Rows to fit on and their weights: all distinct ones, or those of some random pixels."""
+    """Return rows to fit on and their weights: all distinct rows, or those of random pixels."""
     if len(points) <= fit_pixels:
         return points, counts
     chosen = rng.choice(len(inverse), max(fit_pixels, 10 * n_segments), replace=False)
@@ -290,7 +342,7 @@ def _sample(points, inverse, counts, fit_pixels, n_segments, rng):
 
 
 def picture_settings(estimator: BaseMarginClustering, **given) -> BaseMarginClustering:
-    """Set what suits pictures, as far as a method has it; what is given goes before.
+    """Set the parameters for images that a method has; ``given`` ones take precedence.
 
     Examples
     --------
@@ -300,12 +352,12 @@ def picture_settings(estimator: BaseMarginClustering, **given) -> BaseMarginClus
     known = estimator.get_params()
     settings = {k: v for k, v in (SETTINGS | given).items() if k in known}
     if isinstance(estimator, AlternatingMarginClustering):
-        settings["gamma"] = GAMMA  # the paper's; other methods have rules of their own
+        settings["gamma"] = GAMMA  # the paper's; other methods keep their defaults
     return estimator.set_params(**settings)
 
 
 def _segmenter(estimator, n_segments) -> Any:
-    """The estimator for this many segments; other methods than the default one through splits."""
+    """Return the estimator for n_segments; other methods than the default use recursive splits."""
     if estimator is None:
         estimator = picture_settings(AlternatingMarginClustering())
     if n_segments <= 2 or isinstance(estimator, AlternatingMarginClustering):

@@ -7,11 +7,11 @@ from numba.core import event
 
 
 class _Interrupts(event.Listener):
-    """Raises KeyboardInterrupt for a Ctrl-C that came while LLVM was at work.
+    """Raises KeyboardInterrupt for a Ctrl-C during compilation by LLVM.
 
-    LLVM hands its code to numba in a callback, where Python drops every exception, also that of
-    Ctrl-C; numba then misses the code and raises a RuntimeError. What is dropped is noted here, and
-    raised when numba is done. Only the main thread gets Ctrl-C.
+    LLVM passes its code to numba in a callback, in which Python ignores exceptions, including
+    KeyboardInterrupt; numba then lacks the code and raises a RuntimeError. Here the ignored
+    exception is recorded and raised when numba is done. Only the main thread receives Ctrl-C.
     """
 
     depth = 0

@@ -1,4 +1,4 @@
-"""Prices on clusters: added to the scores, they keep every cluster at its least size."""
+"""Dual prices of the clusters: added to the scores, they enforce a minimum size."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import numpy as np
 
 from .numba_fill import fill_clusters
 
-# Rows of unequal weight cannot always be held by prices at just this size; then aim higher.
+# With unequal weights, prices cannot always attain exactly this size; then aim higher.
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)
 
 
 def floor_prices(
     scores: np.ndarray, weights: np.ndarray, floor: float, known: np.ndarray
 ) -> np.ndarray:
-    """Prices with which ``argmax(scores + prices)`` leaves no cluster below the floor.
+    """Return prices with which ``argmax(scores + prices)`` leaves no cluster below the floor.
 
-    The rows are assigned at the least loss of scores, chain by cheapest chain; the prices are those
-    under which every row is content with its cluster. All are zero where none is needed.
+    The rows are assigned with the smallest loss of scores by successive shortest paths; the prices
+    are the dual variables of this assignment. They are zero if no cluster is below the floor.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def floor_prices(
     floor : float
         Least weight of a cluster.
     known : ndarray of shape (n,)
-        Cluster of a row whatever its scores, -1 for none.
+        Known cluster of a row, -1 if unknown.
 
     Examples
     --------
@@ -84,11 +84,11 @@ def _raised(S, weights, floor, known, prices, most: int = 100) -> np.ndarray:
 
 
 def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Numbers b_h with which ``argmax_h scores + b`` gives the labels, near the middle of all such.
+    """Return b with which ``argmax_h scores + b`` gives the labels, near the centre of all such b.
 
-    b_a - b_d must be at least the largest lead of d over a among the rows of a; such differences
-    have a solution unless they add up to something positive around a cycle. A few rows that make
-    them do so are given up.
+    b_a - b_d must be at least the largest lead of d over a among the rows of a; such inequalities
+    have a solution unless their bounds add up to a positive number around a cycle. A few rows that
+    cause this are ignored.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From the scores of splits to clusters, their leads, their sizes and their most certain rows."""
+"""From the scores of splits to labels, leads, cluster sizes and exemplars."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def decide_block(block: Block, parts, coef, levels, paths):
 
 
 def summary(labels, lead, weights, known, k: int, xp=np):
-    """Return labels and leads with known labels put right, and what they say of the clusters.
+    """Return labels and leads, corrected for known labels, and a summary of the clusters.
 
-    The latter are the number of rows, the weight of every cluster, its first row that counts, its
-    most certain row with that row's lead, and the number of rows with a tie.
+    The summary has the number of rows, the weight of every cluster, its first row of positive
+    weight, its row with the largest lead, that lead, and the number of rows with ties.
     """
     n = labels.shape[0]
     ties = int(xp.sum(xp.asarray(lead == 0.0, dtype=xp.int64))) if k > 1 else 0
@@ -115,17 +115,17 @@ def summary(labels, lead, weights, known, k: int, xp=np):
 
 @dataclass(frozen=True)
 class Decided:
-    """Labels of all rows and what they say of the clusters.
+    """Labels of all rows and a summary of the clusters.
 
     Attributes
     ----------
     labels : column of n entries
-        It stays where the rows are.
+        Labels, stored with the rows.
     lead : column of n entries
         Lead of each row's cluster over the next best; negative where a known label contradicts.
     sizes : ndarray of shape (k,)
     first, exemplars : ndarray of shape (k,)
-        First row that counts, and the most certain row; n and -1 if a cluster has no rows.
+        First row of positive weight, and row with the largest lead; n and -1 for an empty cluster.
     ties : int
         Rows whose two best clusters have the same score.
     """
@@ -143,7 +143,7 @@ class Decided:
 
 
 def decided(rows: Rows, coef, levels, paths, weights, known) -> Decided:
-    """Return what the predict path gives for all rows, in one pass."""
+    """Return the predictions for all rows, in one pass."""
     lead_type = np.dtype(np.float32 if rows.shape[0] > 100_000 else np.float64)
     columns, blocks = rows.run(
         decide_block, (coef, levels, paths), (weights, known), (PREDICTED, lead_type)
@@ -152,9 +152,9 @@ def decided(rows: Rows, coef, levels, paths, weights, known) -> Decided:
 
 
 def trained(model: Model, rows: RowSource, weights, known, n_jobs: int) -> Decided:
-    """Return what the predict path gives for the training rows.
+    """Return the predictions for the training rows.
 
-    If the method knows their scores, only rows that they leave in doubt are mapped again.
+    If the method returned their scores, only rows with small leads are mapped again.
     """
     shared = model.shared()
     if model.scores is None:
@@ -172,7 +172,7 @@ def trained(model: Model, rows: RowSource, weights, known, n_jobs: int) -> Decid
 
 
 def gathered(columns, blocks, n: int, k: int) -> Decided:
-    """Add up what the blocks say about the clusters."""
+    """Combine the summaries of the blocks."""
     start, ties = 0, 0
     sizes, first = np.zeros(k), np.full(k, n)
     exemplars, best = np.full(k, -1), np.full(k, -np.inf)

@@ -1,7 +1,7 @@
-"""What a fit works on: distinct rows in an order of their own, with weights and known labels.
+"""The input of a fit: distinct rows in a canonical order, with weights and known labels.
 
-Up to ``MERGE_ROWS`` rows, equal rows are merged and sorted by content. A weight of 2 is then the
-same problem as the row given twice, and the order of the rows does not matter.
+Up to ``MERGE_ROWS`` rows, equal rows are merged and sorted by content. A row of weight 2 and a
+repeated row are then the same problem, and the order of the rows does not matter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _never(_objective: float) -> str | None:
 
 @dataclass(frozen=True)
 class FitInput:
-    """Everything a method gets to fit on.
+    """Input of ``_fit_model``.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class FitInput:
     whole : bool
         Whether all weights are whole numbers, so that sizes are counts.
     source : ndarray of shape (m,)
-        For each row here, a row of the user's that it stands for.
+        For each row, one of the user's rows that it represents.
     inverse : ndarray of shape (n_given,)
-        For each row the user gave, its row here, or -1 if its weight is zero.
+        For each row of the user, its row in X, or -1 if its weight is zero.
     links : Links or None
         Constraints between these rows.
     free : ndarray of shape (m,) or None
-        With constraints: the part of each row's weight that nothing is known about.
+        With constraints: the part of each row's weight without links and known labels.
     initial : ndarray of shape (m,) or None
         Labels to start from, given by ``init`` or predicted by an earlier fit.
     rng : numpy Generator
@@ -54,7 +54,7 @@ class FitInput:
     names : sequence of str or None
         Names of the columns of X.
     constraints : PairwiseConstraints or None
-        What the user gave, between the user's rows.
+        Constraints between the user's rows.
     """
 
     X: RowSource
@@ -105,7 +105,7 @@ class FitInput:
         return np.sort(np.concatenate([known, more]))
 
     def part(self, rows: np.ndarray) -> FitInput:
-        """Return some of the rows as an input of their own, in memory."""
+        """Return some of the rows as a separate input, in memory."""
         if len(rows) == len(self.weights) and self.X.in_memory:
             return self
         place = np.full(len(self.weights) + 1, -1)
@@ -176,7 +176,7 @@ def make_input(X: RowSource, weights, known, merge: bool) -> FitInput:
 
 
 def with_links(sample: FitInput, links: Links, weights: np.ndarray | None, known) -> FitInput:
-    """The sample with links between the user's rows, and the weight of the rows without any.
+    """Add links between the user's rows, and the weight of the rows without any.
 
     ``weights`` and ``known`` are the user's, before equal rows were merged: one of two equal rows
     may have links and the other none.

@@ -1,7 +1,7 @@
-"""The one loop: a method gives ``step`` and ``objective``; ``descend`` runs them.
+"""The iteration shared by all methods: ``descend`` runs the ``step`` of a method.
 
-It refuses a rising objective where the method promises none, keeps the best state, records the
-history, knows why it stopped and lets callbacks look on (and stop it).
+It rejects steps that increase the objective of a monotone method, keeps the best state, and records
+the history and the reason for stopping. Callbacks observe the iterations and can stop them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 CONVERGED, MAX_ITER, STALLED = "converged", "max_iter", "stalled"
 TIME, CALLBACK = "time", "callback"
-ROUNDING = 1e-12  # of the objective: a smaller fall is no progress
+ROUNDING = 1e-12  # relative decrease of the objective that counts as progress
 
 
 class Method(Protocol):
@@ -32,7 +32,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a descent ended and how it got there."""
+    """Result of a descent."""
 
     state: Any
     objective: float
@@ -65,11 +65,11 @@ def descend(
     watch : callable
         Called with the objective after each step; a string it returns is the reason to stop.
     monotone : bool
-        Whether the objective cannot rise. If it does all the same, by rounding or because an inner
-        solver ended early, the step is refused. Otherwise the best state so far is kept, and
-        ``patience`` steps without a better one end the descent.
+        Whether the objective cannot increase in theory. A step that increases it, because of
+        rounding or an inexact inner solver, is then rejected. Otherwise the best state is kept, and
+        the descent stops after ``patience`` steps without improvement.
     keep_last : bool
-        Return the last state instead of the best, as an algorithm to the letter may ask.
+        Return the last state instead of the best, as in the published algorithms.
 
     Examples
     --------

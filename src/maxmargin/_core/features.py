@@ -6,8 +6,8 @@ A kernel is turned into features by landmarks L (rows of X):
 
 With all rows as landmarks this is exact; with landmarks picked by pivoted Cholesky it is exact up
 to a tolerance on the trace; with random landmarks it is the Nystroem method. The linear kernel
-needs no landmarks: Z is X itself. Features are centred and have unit mean square, so that the
-strength of a regulariser means the same on any data, in any unit and for any number of rows.
+needs no landmarks: Z is X itself. Features are centred and have unit mean square, so that a
+regularisation strength has the same meaning for any data, unit and number of rows.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class FeatureMap:
     projection : ndarray or None
         M above; None for the kernel values themselves, neither centred nor scaled.
     input_offset : ndarray or None
-        Subtracted from raw rows before a shift-invariant kernel: distances far from the origin
-        would lose their digits.
+        Subtracted from raw rows before a shift-invariant kernel, because distances far from the
+        origin lose precision.
     axes : ndarray or None
         Principal axes that raw rows are projected on first.
     offset, scale : ndarray, float
@@ -102,7 +102,7 @@ class FeatureMap:
         if self.kernel not in DEVICE_KERNELS:
             raise ValueError(
                 f"kernel={self.kernel!r} does not work on a device; choose a kernel by its name, "
-                "or pass X as an array of the host."
+                "or pass X as a numpy array."
             )
         arrays = ("landmarks", "projection", "input_offset", "offset", "axes")
         dtype = getattr(xp, self.dtype.name)
@@ -224,14 +224,14 @@ def negative_squares(X, Y, xp=np):
 
 
 def check_magnitude(X) -> None:
-    """Refuse values whose squares overflow or vanish."""
+    """Raise an error for values whose squares overflow or underflow."""
     values = X.data if sparse.issparse(X) else X
     largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
     limit = LARGEST if values.dtype == np.float64 else LARGEST32
     if largest > limit or 0.0 < largest < 1.0 / limit:
         raise ValueError(
-            f"The largest absolute value in X is {largest:.3g}; squares in {values.dtype} need it "
-            f"between {1.0 / limit:g} and {limit:g}. Divide X by a constant first."
+            f"The largest absolute value in X is {largest:.3g}, outside {1.0 / limit:g} to "
+            f"{limit:g}: squares overflow or underflow in {values.dtype}. Rescale X."
         )
 
 
@@ -277,7 +277,7 @@ def median_distance(X, rng, squared: bool = True) -> float:
         X = X - X.mean(axis=0)
     distances = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
     distances = distances[np.triu_indices_from(distances, 1)]
-    # Rounding leaves traces of the squared norms where rows are equal.
+    # Because of rounding, distances between equal rows are not exactly zero.
     distances = distances[distances > 1e-14 * distances.max(initial=0.0)]
     return float(np.median(distances)) if distances.size else 1.0
 
@@ -310,7 +310,7 @@ def fit_features(
     center : bool
         Whether the features get mean zero.
     widest : int or None
-        Linear kernels of more columns go through landmarks; None leaves all of them as they are.
+        Linear kernels with more columns use landmarks; None never uses landmarks.
     """
     if _is_identity(X, kernel, n_components, widest):
         return _linear_features(X, weights, n_jobs, center)
@@ -367,7 +367,7 @@ def _linear_features(X, weights, n_jobs, center) -> tuple[FeatureMap, Rows]:
 
 
 def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.ndarray, float]:
-    """Centre rows (unless told not to) and scale them to unit mean square, in two passes.
+    """Centre rows (optionally) and scale them to unit mean square, in two passes.
 
     Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
     is 0.
@@ -381,7 +381,7 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
         mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
     else:
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
-    # Rows that differ by rounding alone count as equal: blown up, the noise would not be centred.
+    # Rows that differ only by rounding count as equal: scaled up, the noise would not be centred.
     scale = float(1.0 / np.sqrt(mean_square)) if mean_square > max(rounding, 1e-290) else 0.0
     return replace(centred, scale=scale), centre, scale
 
@@ -478,7 +478,7 @@ def kernel_basis(K, kernel, dtype) -> np.ndarray:
             f"{lam[0]:.3g}, its largest {top:.3g}."
         )
         warnings.warn(f"{message} The negative part is dropped.", UserWarning, stacklevel=2)
-    # Directions below the rounding of the kernel's values are noise blown up by 1 / sqrt(lambda).
+    # Directions below the rounding error of the kernel are noise, amplified by 1 / sqrt(lambda).
     keep = lam > (1e-10 if dtype == np.float64 else 1e-6) * top
     if not keep.any():
         return np.zeros((K.shape[0], 1))

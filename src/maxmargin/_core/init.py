@@ -28,7 +28,7 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
 
 
 def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None) -> KMeans:
-    """k-means without its warning: of few distinct rows, fewer clusters are a start, too."""
+    """Fit k-means without its warning about few distinct rows, which is harmless here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(n_clusters, n_init=n_init, random_state=seed)

@@ -1,4 +1,4 @@
-"""Long LAPACK calls that Ctrl-C can leave."""
+"""Long LAPACK calls that Ctrl-C can interrupt."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
 
 
 def interruptible(rows: int, work: Callable, *args, **kwargs) -> Any:
-    """``work(*args, **kwargs)``, in a thread of its own where it may take long.
+    """Return ``work(*args, **kwargs)``, computed in a separate thread if it may take long.
 
-    LAPACK does not look for signals. The calling thread waits instead, and leaves at once when it
-    is interrupted; the call then ends on its own and its result is dropped. The work must not hold
-    the interpreter's lock, as scipy.linalg does; see `maxmargin._core.lapack`.
+    LAPACK does not check for signals. The calling thread waits and returns immediately when it is
+    interrupted; the result of the call is then discarded. The work must not hold the global
+    interpreter lock, as scipy.linalg does; see `maxmargin._core.lapack`.
 
     Examples
     --------

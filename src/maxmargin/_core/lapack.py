@@ -1,7 +1,7 @@
-"""LAPACK routines that leave the interpreter's lock to others while they work.
+"""LAPACK routines that release the global interpreter lock.
 
-scipy's wrappers hold the lock until LAPACK returns, so that not even a thread that waits for them
-could react to Ctrl-C. These are the same routines of the same library, called without the lock.
+scipy's wrappers hold the lock until LAPACK returns, so that even a waiting thread cannot react to
+Ctrl-C. These are the same routines of the same library, called without the lock.
 """
 
 from __future__ import annotations

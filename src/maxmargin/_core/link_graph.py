@@ -1,4 +1,4 @@
-"""What a set of links implies: groups, and the shortest proof that they contradict each other.
+"""What a set of links implies: groups of rows, and the shortest contradiction.
 
 Must-links are edges of an undirected graph whose connected components are the groups of rows that
 belong together. Everything here runs on :mod:`scipy.sparse.csgraph`: no recursion, linear time.
@@ -12,24 +12,26 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-CLIQUE_STEPS = 20_000  # the search for a clique is exponential at worst: it gives up after so many
+CLIQUE_STEPS = 20_000  # the search for a clique is exponential in the worst case
 SHOWN_ROWS = 8  # rows of a chain that a message names
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A proof that links cannot all hold.
+    """Links that cannot all be satisfied.
 
-    Attributes
+    Parameters
     ----------
     kind : {"chain", "ring", "clique"}
-        A cannot-link between the ends of a chain of must-links; a closed chain with an odd number
-        of cannot-links (two clusters are too few); or rows that are all linked apart (too few
-        clusters).
+        "chain": a cannot-link between the ends of a chain of must-links; "ring": a closed chain
+        with an odd number of cannot-links (two clusters are too few); "clique": rows with
+        cannot-links between all of them (too few clusters).
     rows : list of int
-        The rows, in the order of the chain. Numbers from ``n_samples`` on stand for known classes.
+        The rows, in the order of the chain. Numbers from ``n_samples`` on denote known classes.
     n_samples : int
+        Number of rows.
     n_clusters : int or None
+        Number of clusters that is too small; None for a chain.
     """
 
     kind: str
@@ -52,8 +54,8 @@ class Contradiction:
                 f"through {names}"
             )
         return (
-            f"n_clusters={self.n_clusters} is too few: these {len(self.rows)} rows are all linked "
-            f"apart: {names}"
+            f"n_clusters={self.n_clusters} is too few: there are cannot-links between all of these "
+            f"{len(self.rows)} rows: {names}"
         )
 
     def _name(self, row: int) -> str:
@@ -75,7 +77,7 @@ def _graph(n: int, pairs: np.ndarray) -> sparse.csr_matrix:
 
 
 def groups_of(n: int, must_link: np.ndarray) -> np.ndarray:
-    """Group of every row under must-links, numbered by first row.
+    """Return the group of every row under must-links, numbered by first row.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def groups_of(n: int, must_link: np.ndarray) -> np.ndarray:
 
 
 def shortest_chain(n: int, pairs: np.ndarray, start: int, end: int) -> list[int]:
-    """Rows along a shortest path from ``start`` to ``end``, which must be connected.
+    """Return the rows along a shortest path from ``start`` to ``end``, which must be connected.
 
     Examples
     --------
@@ -103,7 +105,7 @@ def shortest_chain(n: int, pairs: np.ndarray, start: int, end: int) -> list[int]
 
 
 def odd_ring(n: int, must_link: np.ndarray, cannot_link: np.ndarray) -> list[int]:
-    """Rows of a closed chain with an odd number of cannot-links, or [] if two clusters suffice.
+    """Return a closed chain with an odd number of cannot-links, or [] if two clusters suffice.
 
     Every row gets two copies, one for each cluster; must-links join equal copies and cannot-links
     unequal ones. Two clusters can satisfy the links unless the copies of a row are connected.
@@ -125,10 +127,10 @@ def odd_ring(n: int, must_link: np.ndarray, cannot_link: np.ndarray) -> list[int
 
 
 def cannot_clique(n: int, groups: np.ndarray, cannot_link: np.ndarray, size: int) -> list[int]:
-    """Rows of ``size`` groups that are all linked apart, or [] if none was found.
+    """Return rows of ``size`` groups with cannot-links between all of them, or [].
 
-    Rows with too few links are peeled off first; what is left is searched depth first, densest
-    groups first, for at most ``CLIQUE_STEPS`` steps.
+    Rows with too few links are removed first; the rest is searched depth first, starting from the
+    groups with most links, for at most ``CLIQUE_STEPS`` steps.
 
     Examples
     --------
@@ -155,7 +157,7 @@ def _search_clique(edges: np.ndarray, size: int) -> list[int]:
         near.setdefault(a, set()).add(b)
         near.setdefault(b, set()).add(a)
     by_degree = sorted(near, key=lambda v: (-len(near[v]), v))
-    # A stack of (clique so far, groups linked apart from all of it).
+    # A stack of (clique so far, groups with cannot-links to all of it).
     stack: list[tuple[list[int], set[int]]] = [([v], near[v]) for v in reversed(by_degree)]
     for _ in range(CLIQUE_STEPS):
         if not stack:

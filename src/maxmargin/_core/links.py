@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Weights of rows and of links that are not zero: within this range sums and ratios keep digits.
+# Range of positive weights of rows and links in which sums and ratios keep their precision.
 LIGHTEST, HEAVIEST = 1e-12, 1e12
 
 
@@ -16,8 +16,8 @@ LIGHTEST, HEAVIEST = 1e-12, 1e12
 class Links:
     """Pairs of rows that belong together or apart.
 
-    Unlike the user's :class:`~maxmargin.PairwiseConstraints`, a pair may be one row twice: equal
-    rows of the user's are one row here.
+    Unlike in :class:`~maxmargin.PairwiseConstraints`, both rows of a pair may be the same, because
+    equal rows are merged.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Links:
         return len(self.first)
 
     def take(self, keep: np.ndarray) -> Links:
-        """The chosen links.
+        """Return the selected links.
 
         Examples
         --------
@@ -47,7 +47,7 @@ class Links:
         return Links(self.first[keep], self.second[keep], self.same[keep], self.weights[keep])
 
     def mapped(self, places: np.ndarray) -> Links:
-        """The links between the rows' new places; those with a row at place -1 are left out."""
+        """Return the links with row i renumbered to places[i]; -1 removes the links of a row."""
         first, second = places[self.first], places[self.second]
         keep = (first >= 0) & (second >= 0)
         return Links(first[keep], second[keep], self.same[keep], self.weights[keep])
@@ -57,7 +57,7 @@ class Links:
         return np.unique(np.concatenate([self.first, self.second]))
 
     def satisfied(self, labels: np.ndarray) -> np.ndarray:
-        """Whether labels keep each link.
+        """Return whether labels satisfy each link.
 
         Examples
         --------
@@ -68,7 +68,7 @@ class Links:
         return (labels[self.first] == labels[self.second]) == self.same
 
     def accuracy(self, labels: np.ndarray) -> float:
-        """Share of the links, by weight, that labels keep; NaN without links."""
+        """Return the weighted fraction of links that labels satisfy; NaN without links."""
         if len(self) == 0:
             return float("nan")
         return float(np.average(self.satisfied(labels), weights=self.weights))

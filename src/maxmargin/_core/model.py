@@ -1,4 +1,4 @@
-"""What a method returns, whatever the method."""
+"""The result of a method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .descent import CONVERGED
 
 @dataclass(frozen=True)
 class Model:
-    """What a method returns: linear splits in feature space and how clusters follow from them.
+    """Linear splits in feature space, and how they determine the clusters.
 
     Attributes
     ----------
@@ -21,15 +21,15 @@ class Model:
     coef, intercept : ndarray of shape (m, r) and (m,)
         One row per split.
     paths : ndarray of shape (k, m)
-        Signs of the splits that lead to each cluster, 0 where a split does not matter. The score of
-        a cluster is its smallest signed split score, so the cluster with the largest score is the
-        one a walk down the tree ends in.
+        Signs of the splits that lead to each cluster, 0 for splits that are not on its path. The
+        score of a cluster is its smallest signed split score, so the cluster with the largest score
+        is the leaf that a row reaches from the root.
     scores : ndarray of shape (n_given, k) or None
-        Scores of the training rows if the method has them; NaN for rows that it did not fit on.
+        Scores of the training rows if available; NaN for rows that were not in the fit.
     extras : dict
         Further fitted attributes by name.
     details : object
-        What attributes that depend on the final labels are made from; not published.
+        Intermediate results for attributes that depend on the final labels; not published.
     """
 
     features: Any
@@ -61,7 +61,7 @@ class Model:
     def levels(self) -> np.ndarray:
         """Return what is added to the scores of centred rows.
 
-        (x - o)'w + (b + o'w): far from the origin this keeps the digits that x'w + b loses.
+        (x - o)'w + (b + o'w) is more precise than x'w + b far from the origin.
         """
         fmap = self.features
         return self.intercept + (self.coef @ fmap.offset if fmap.landmarks is None else 0.0)

@@ -1,4 +1,4 @@
-"""Compiled assignment: fill clusters up to their least size at the least loss of scores."""
+"""Compiled assignment: fill clusters to their minimum size with the smallest loss of scores."""
 
 import numpy as np
 from numba import njit
@@ -53,10 +53,10 @@ def _cheapest_path(cost, sizes, floor, weights, row, target, before):
 
 @njit(cache=True, nogil=True)
 def fill_clusters(scores, weights, fixed, floor, labels):
-    """Move rows, one cheapest chain at a time, until no cluster is below the floor.
+    """Move rows along successive shortest paths until no cluster is below the floor.
 
-    Starting from every row at its best score, successive shortest chains keep the assignment the
-    best one for its sizes. Returns whether all clusters reached the floor.
+    Starting from every row at its best score, this keeps the assignment optimal for its sizes.
+    Returns whether all clusters reached the floor.
     """
     n, k = scores.shape
     sizes = np.zeros(k)

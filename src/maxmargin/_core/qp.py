@@ -1,6 +1,6 @@
-r"""The tiny quadratic program over a pool of cuts, with a certificate.
+r"""The small quadratic program over a pool of cuts, with a certificate.
 
-Cut c says that the loss is at least ``gain_c - <A_c, W>``. The best W for a pool of cuts
+Cut c is the lower bound ``gain_c - <A_c, W>`` of the loss. The best W for a pool of cuts
 
 .. math::
     \min_{W, \xi \ge 0}\; \tfrac{1}{2} |W|^2 + \xi \quad\text{with}\quad \xi \ge g_c - <A_c, W>
@@ -55,7 +55,7 @@ class ScoreBalance:
 
 @dataclass(frozen=True)
 class QpSolution:
-    """Multipliers and what they prove.
+    """Multipliers and their optimality gap.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def solve_qp(
     gram : ndarray of shape (m, m)
         Products of the cuts, positive semi-definite.
     gains : ndarray of shape (m,)
-        Loss that each cut says W = 0 has at least.
+        Lower bound of each cut on the loss at W = 0.
     start : ndarray, optional
         Multipliers of the first cuts, from an earlier solution.
     balance : ScoreBalance, optional

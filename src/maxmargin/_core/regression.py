@@ -34,7 +34,7 @@ class Factor:
     def ridge(self, right_side: np.ndarray, shrinkage: float) -> np.ndarray:
         """``(Z' diag(share) Z + shrinkage I)^-1 right_side``."""
         V, lam = self.eigenvectors, self.eigenvalues
-        # Eigenvalues are known to this precision: less would blow up their noise.
+        # Eigenvalues have this precision: a smaller shrinkage would amplify rounding errors.
         shrinkage = max(shrinkage, float(np.finfo(self.rows.dtype).eps * lam.max(initial=0.0)))
         return V @ ((V.T @ right_side) / (lam + shrinkage))
 
@@ -79,7 +79,7 @@ def shrinkage_for(eigenvalues: np.ndarray, dof: float) -> float:
 
 
 def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
-    """LS-SVM with loss (f - y)^2: coefficients and bias, which centred features keep apart."""
+    """Fit an LS-SVM with loss (f - y)^2; on centred features coefficients and bias decouple."""
     codes = factor.shares * targets
     right_side = weighted_sum(factor.rows, codes[:, None])[0]
     return factor.ridge(right_side, 0.5 * alpha), float(codes.sum())
@@ -87,7 +87,7 @@ def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.n
 
 @dataclass(frozen=True)
 class PiecewiseFit:
-    """Coefficients of an SVM or SVR, how well it is solved, and what warm-starts the next one.
+    """Coefficients of an SVM or SVR, its duality gap, and the state that warm-starts the next one.
 
     ``dual / step`` is a subgradient of the loss of each row.
     """
@@ -108,7 +108,7 @@ def fit_piecewise(
     gap: float,
     warm: PiecewiseFit | None = None,
 ) -> PiecewiseFit:
-    """SVM or SVR by ADMM on the factor of the LS-SVM, down to a relative duality gap.
+    """Solve an SVM or SVR by ADMM on the factor of the LS-SVM, to a relative duality gap.
 
     The loss is split from the model by s = Zw + b: the w-step is a ridge regression with shrinkage
     alpha * step, the s-step a proximal step per row. Weighted rows keep one
@@ -141,7 +141,7 @@ def fit_piecewise(
         if iteration % CHECK_EVERY == 0:
             point = coef, bias, dual, step * shrunk
             primal, bound = duality_gap(factor, signs, kinks, alpha, *point)
-            # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
+            # The objective at w = 0 is at most 1, so 1e-6 is negligible even if the optimum is 0.
             reached = (primal - bound) / max(primal, 1e-6)
             if reached <= gap:
                 break
@@ -151,7 +151,7 @@ def fit_piecewise(
         gathered, sums = added_pairs(blocks)
         right_side, bias, shrunk = gathered[0], float(sums[0]), 1.0
         if iteration == adapt_at:
-            # Ever rarer, because a step that keeps changing need not converge.
+            # Less and less often: ADMM need not converge if the step keeps changing.
             adapt_at *= 2
             ratio = _residual_ratio(sums)
             if not 0.5 <= ratio <= 2.0:
@@ -202,7 +202,7 @@ def admm_block(block, parts, coef, kinks, bias, step, shrunk):
 
 
 def _zone(signs, kinks, xp):
-    """Return the bounds between which a row of each sign costs nothing."""
+    """Return the bounds of the zero-loss interval of a row of each sign."""
     positive = signs > 0
     ends = [xp.full(positive.shape, float(kink), dtype=xp.float64) for kink in kinks]
     if xp is not np:
@@ -229,8 +229,8 @@ def duality_gap(factor, signs, kinks, alpha, coef, bias, dual, step) -> tuple[fl
     """Primal value at (w, b) and the value of a feasible dual point made from subgradients.
 
     A dual point has one number p_i per row in the box of its loss, with sum share_i p_i = 0. The
-    heavier of the positive and the negative part is scaled down, which keeps p inside its box, and
-    then the whole point to its best length.
+    larger of the positive and the negative part is scaled down, which keeps p inside its box, and
+    then the whole point is scaled optimally.
     """
     given, columns = (coef, kinks, bias, step), (factor.shares, signs, dual)
     parts, sums = added_pairs(factor.rows.run(gap_block, given, columns)[1])
@@ -265,7 +265,7 @@ def gap_block(block, parts, coef, kinks, bias, step):
         up, down = w * xp.maximum(p, nothing), w * xp.maximum(-p, nothing)
         part = tile.weighted_sum(xp.stack([up, down], axis=1))
         gathered = part if gathered is None else gathered + part
-        # Where p = 0 a bound may be infinite: 0 inf = 0 here.
+        # If p = 0 a bound may be infinite: 0 inf = 0 here.
         rising = xp.where(up > 0, up * xp.where(up > 0, high, nothing), nothing)
         falling = xp.where(down > 0, down * xp.where(down > 0, low, nothing), nothing)
         parts_of_sum = [w * loss, rising, up, -falling, down]

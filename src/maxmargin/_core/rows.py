@@ -5,8 +5,8 @@ Every method touches the data only through
     S = Z W' ;   A = rule(S) ;   G = A' Z
 
 over blocks of rows (:mod:`maxmargin._data.source`). :class:`Rows` says which source the stored rows
-come from and how Z follows from them; a block function gets a :class:`Block`, rows that are at hand
-in an array namespace ``xp``: numpy, or that of a device.
+come from and how Z is computed from them; a block function gets a :class:`Block`, rows in memory or
+on a device with their array namespace ``xp``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from scipy import sparse
 from .._data.source import MemoryRows, RowSource, tiles_of
 from .numba_sparse import csr_scores, csr_weighted_sum
 
-# Centring in the products, x'w - o'w, loses the digits by which the offset exceeds the rows' size.
+# Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
 FAR, FAR32 = 1e4, 10.0
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of ``Z = (features(data) - offset) * scale`` that are at hand.
+    """Rows of ``Z = (features(data) - offset) * scale`` in memory or on a device.
 
     Attributes
     ----------
@@ -218,24 +218,24 @@ class Rows:
         return Block(None, self.offset, self.scale, self.features)
 
     def run(self, function: Callable, shared=(), columns=(), made=()) -> tuple[tuple, Iterator]:
-        """Call a block function on every block, where the blocks are.
+        """Call a block function on every block, on the machine that stores it.
 
         Parameters
         ----------
         function : callable
-            ``function(block, parts, *shared) -> (new_parts, sums)``; a function of a module, so
-            that it can travel.
+            ``function(block, parts, *shared) -> (new_parts, sums)``; a module-level function, so
+            that it can be pickled.
         shared : tuple
             Arguments that are the same for all blocks.
         columns : tuple of arrays with an entry for each row
-            Arrays, or what an earlier pass made.
+            Arrays, or columns computed in an earlier pass.
         made : tuple of dtypes
             Of the columns that the function makes.
 
         Returns
         -------
         columns : tuple
-            What the function made; it stays where the blocks are.
+            New columns, stored with the blocks.
         sums : iterator
             The sums of every block, in order. The pass is over when it is exhausted.
         """

@@ -23,7 +23,7 @@ LOSSES = ("laplacian", "squared", "hinge")
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is asked of the two sides of a split.
+    """Minimum sizes of the two sides of a split.
 
     Attributes
     ----------
@@ -32,10 +32,10 @@ class Sizes:
     clusters : int
         How many clusters of weight ``floor`` the two sides together must have room for.
     side : float
-        Least weight of a side where more than two clusters are to come, so that splits do not peel
-        off one cluster after another; given up where it contradicts the rest.
+        Minimum weight of a side if more splits follow, so that splits do not separate one cluster
+        after the other; ignored if it contradicts the other bounds.
     below, above : int
-        How many clusters the negative and the positive side must hold at least, by themselves.
+        Minimum number of clusters on the negative and on the positive side.
     """
 
     floor: float = 0.0
@@ -78,7 +78,7 @@ class Split:
 def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True) -> float:
     """Least weight of a cluster: ``int(balance * n / k)``, not rounded for fractional weights.
 
-    Any balance above 0 asks for one row at least.
+    Any balance above 0 requires at least one row.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True
 
 
 def warn_short(balance: float, missing: float, floor: float) -> None:
-    """Say that a cluster misses its least size."""
+    """Warn that a cluster is smaller than its minimum size."""
     warnings.warn(
         f"balance={balance} cannot be met: equal rows or weights leave a cluster {missing:g} short "
-        f"of {floor:g}. The nearest sizes are kept.",
+        f"of {floor:g}. The nearest possible sizes are used.",
         UserWarning,
         stacklevel=3,
     )
@@ -195,9 +195,9 @@ def sign_split(
     epsilon: float = 0.0,
     known: np.ndarray,
 ) -> Split:
-    """Best labels for scores and a given bias: their signs. No size is asked for.
+    """Best labels for scores and a given bias: their signs, without a minimum size.
 
-    Without a floor the joint minimiser over labels and bias puts all rows on one side at no cost.
+    Without a minimum size the joint minimiser over labels and bias is a single cluster.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def signed_or_balanced_split(
     split = sign_split(scores, bias, loss, weights=weights, known=known)
     if meets_sizes(split.signs, weights, sizes):
         return split
-    # At least one row on either side, whatever was asked for.
+    # At least one row on either side in any case.
     wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
     return balanced_split(scores, loss, sizes=wanted, weights=weights, known=known)
 
@@ -326,6 +326,6 @@ def _threshold_bias(free: np.ndarray, below: int, bias: float) -> float:
     low, high = -free[below], -free[below - 1]
     gap = high - low
     if low < bias < high:
-        # Keep clear of the edges: predict must label these rows alike after rounding.
+        # Not too close to the edges: predict must give the same labels in spite of rounding.
         return float(np.clip(bias, low + 0.01 * gap, high - 0.01 * gap))
     return float(0.5 * (low + high))

@@ -101,7 +101,7 @@ def grow_tree(
 def _next_leaf(urgency: list[float], room: list[int]) -> int:
     """The most urgent leaf with room for two clusters, else the most urgent of all.
 
-    The latter happens where equal rows have made the sizes asked for impossible.
+    The latter happens if equal rows make the required sizes impossible.
     """
     enough = np.array(room) > 1
     return int(np.argmax(np.where(enough | ~enough.any(), urgency, -np.inf)))
@@ -146,7 +146,7 @@ def two_groups(means: np.ndarray, seed: int) -> np.ndarray:
     if len(means) == 2:
         return np.array([-1, 1])
     labels = fitted_kmeans(means, 2, seed).labels_
-    if (labels == labels[0]).all():  # classes must part, be their means equal or not
+    if (labels == labels[0]).all():  # classes must be separated even if their means are equal
         labels = np.arange(len(means)) > 0
     return np.where(labels == labels[0], -1, 1)
 
@@ -173,7 +173,7 @@ def cluster_order(leaves: np.ndarray, sample: FitInput, k: int) -> np.ndarray:
 
 
 def worst_reason(reasons: list[str]) -> str:
-    """Of the stop reasons of all splits, the one a user must know.
+    """Return the most serious stop reason of all splits.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def recursive_splits(
         return split_leaf(indices, fixed, sizes)
 
     def capacity(indices):
-        # Known classes must part, room or not.
+        # Known classes must be separated even if there is no room.
         classes = len(np.unique(known[indices][known[indices] >= 0]))
         if len(indices) < 2:
             return max(len(indices), classes)
@@ -263,7 +263,7 @@ def oriented_split(
     """Labels and model of a split, the model in terms of the root's features."""
     coef, intercept = in_root_features(outcome.state, rows, local)
     signs = outcome.state.signs
-    # A direction of its own for every split, whatever way the search came: the lighter side is +.
+    # The sign of a split must not depend on the search: the lighter side is +.
     balance = float(weights @ signs)
     if balance > 0 or (balance == 0 and signs[0] > 0):
         signs, coef, intercept = -signs, -coef, -intercept
@@ -283,12 +283,12 @@ def in_root_features(state: SplitState, rows: Rows, local: Rows) -> tuple[np.nda
 
 
 def check_known_sizes(known, weights, floor) -> None:
-    """Refuse known labels that leave one side of a split below its floor."""
+    """Raise an error if known labels leave one side of a split below its floor."""
     heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
     if heavier > 0 and heavier > weights.sum() - floor + 1e-9 * floor:
         raise ValueError(
             f"partial_labels put a weight of {heavier:g} of {weights.sum():g} on one side of a "
-            f"split, but balance asks for at least {floor:g} on the other. Lower balance."
+            f"split, but balance requires at least {floor:g} on the other. Lower balance."
         )
 
 
@@ -329,7 +329,7 @@ def _as_model(tree, order, fmap, width) -> Model:
         paths=tree.paths[order].astype(np.float64),
         objective=sum(s.weight * s.outcome.state.objective for s in splits if s.weight)
         / max(total, 1e-300),
-        # Steps off the size floor carry a penalty, which is no objective.
+        # Steps below the size floor include a penalty, which is not part of the objective.
         history=[value for s in splits for value in s.outcome.history if value < OFF_FLOOR],
         n_iter=sum(s.outcome.n_iter for s in splits),
         stop_reason=worst_reason([s.outcome.stop_reason for s in splits]),

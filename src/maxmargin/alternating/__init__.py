@@ -7,9 +7,9 @@ Networks 20(4), 2009. Two clusters, labels y in {-1, +1}:
     \min_{y, w, b}\; \frac{\alpha}{2} |w|^2 + \frac{1}{n} \sum_i L(y_i, w'z_i + b)
     \quad\text{with at least ``balance * n / 2`` rows on either side.}
 
-The method alternates between a regression on the labels (w, b given y) and the best balanced labels
-and bias (y, b given w). With the hinge loss the labels freeze near the start, because rows far on
-their own side pull the fit; losses that also punish over-confident scores set them free.
+The method alternates between a regression on the labels (w, b given y) and the optimal balanced
+labels and intercept (y, b given w). With the hinge loss the alternation stops too early, because
+confidently classified rows have zero loss. Symmetric losses avoid this.
 
 ==============================================  ====================================================
 in the paper                                    here

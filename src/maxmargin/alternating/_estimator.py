@@ -21,7 +21,8 @@ from ._search import Settings, split_rows
 class AlternatingMarginClustering(BaseMarginClustering):
     """Maximum margin clustering by alternating regression and balanced relabelling.
 
-    Two clusters are separated by the widest margin in feature space; more by recursive splits.
+    Two clusters are separated by the widest margin in feature space; more clusters are found by
+    recursive splits.
 
     Parameters
     ----------
@@ -29,9 +30,9 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Number of clusters.
     loss : {"laplacian", "squared", "hinge"}, default="laplacian"
         Loss of the regression: the paper's iterSVR, iterLS-SVM and iterSVM. "squared" is the
-        fastest; "hinge" is the maximum margin problem itself, but freezes near its start.
+        fastest; "hinge" is the maximum margin problem itself, but stops near its initial labels.
     epsilon : float, default=0.05
-        Half width of the zone of the Laplacian loss that costs nothing.
+        Half width of the insensitive zone of the Laplacian loss.
     kernel : str or callable, default="rbf"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
     gamma : "median", float or None, default="median"
@@ -41,37 +42,36 @@ class AlternatingMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Strength of the regulariser, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20
-        effective degrees of freedom (fewer if there are few rows or features).
+        Regularisation strength, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20 effective
+        degrees of freedom (fewer if there are few rows or features).
     anneal : bool or "auto", default="auto"
-        Whether starts are also followed from strong to weak regularisation under the squared loss,
-        the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
+        Whether to also run each initialisation with decreasing regularisation under the squared
+        loss, and to refine the best with ``loss``. "auto" does so if ``alpha="auto"``.
     balance : float, default=0.7
-        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+        Every cluster has at least ``balance * n / n_clusters`` rows; 0 sets no minimum size.
     bias : {"exact", "midpoint"}, default="exact"
-        Bias of each candidate split in the label step: the best one, or the paper's middle between
-        two neighbouring scores, with which the objective may rise between steps.
+        Intercept of each candidate split in the label step: the optimal one, or the paper's
+        midpoint between neighbouring scores, with which the objective may increase.
     init : {"auto", "k-means", "spectral", "random"} or array-like of labels, default="auto"
-        Start. "auto" tries k-means on the rows and in feature space, the normalized cut, splits of
-        the leading principal components and random labels; the start that leads to the lowest
-        objective wins.
+        Initialisation. "auto" tries k-means on the rows and in feature space, the normalized cut,
+        splits of the leading principal components and random labels; the result with the lowest
+        objective is kept.
     n_init : int or "auto", default="auto"
-        Number of k-means runs, of components and of random starts; "auto" is 10.
+        Number of k-means runs, of components and of random labellings; "auto" is 10.
     max_iter : int, default=100
-        Most iterations of one descent.
+        Maximum number of iterations of one descent.
     tol : float, default=1e-4
-        A descent ends when at most this share of the rows changes sides.
+        Fraction of rows that change their label at which a descent stops.
     solver_tol : float, default=1e-3
         Relative duality gap to which each SVM or SVR is solved.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
-        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
-        Seed of the starts; on one machine, the same seed gives the same bits for any number of
-        threads.
+        Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Threads over blocks of rows.
+        Number of threads over blocks of rows.
 
     Attributes
     ----------
@@ -79,12 +79,13 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Cluster of each row; clusters are numbered by falling size, clusters of equal size by
         their first row.
     cluster_sizes_ : ndarray of shape (n_clusters,)
+        Number of rows (or sum of weights) of each cluster.
     exemplar_indices_ : ndarray of shape (n_clusters,)
-        Most certain row of each cluster.
+        Row with the largest margin of each cluster.
     coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
         One split per row, in feature space; for the linear kernel they apply to X itself.
     alpha_ : float
-        The alpha used (of the first split).
+        The regularisation strength used (of the first split).
     objective_ : float
         ``alpha/2 |w|^2`` plus the mean loss; over several splits, their mean weighted by rows.
     history_ : list of float
@@ -100,8 +101,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
     iterLS-SVM, where s is ``feature_scale_``. Its class balance (1) is
     ``balance = 1 - l / n``; its tables agree with ``balance = 1 - 2 l / n``.
 
-    The paper's literal algorithm is ``init="k-means", n_init=1, anneal=False, bias="midpoint"``
-    with a number for ``alpha``; ``loss="hinge", balance=0`` is the CCCP of its Appendix.
+    The paper's algorithm is ``init="k-means", n_init=1, anneal=False, bias="midpoint"`` with a
+    number for ``alpha``; ``loss="hinge", balance=0`` is the CCCP of its Appendix.
 
     References
     ----------
@@ -179,15 +180,20 @@ class AlternatingMarginClustering(BaseMarginClustering):
         self.n_jobs = n_jobs
 
     def to_svm(self, X, **svc_params) -> SVC:
-        """Fit a sparse :class:`sklearn.svm.SVC` to the labels found (section III-B of the paper).
+        """Fit a sparse :class:`sklearn.svm.SVC` to the labels (section III-B of the paper).
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The rows the model was fitted on.
+            Rows that the model was fitted on.
         **svc_params
-            Parameters of the SVC; by default its kernel is the model's, and its C corresponds to
-            the model's alpha.
+            Parameters of the SVC; by default the kernel of this model, and C according to its
+            alpha.
+
+        Returns
+        -------
+        SVC
+            The fitted classifier.
 
         Examples
         --------
@@ -207,7 +213,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             given = {"kernel": self.kernel, "params": self.feature_map_.params}
             params = {"kernel": partial(evaluate_kernel, **given), "C": params["C"]}
         if len(np.unique(labels)) < 2:
-            raise ValueError("to_svm needs at least two clusters with rows, found one.")
+            raise ValueError("to_svm needs at least two non-empty clusters, found one.")
         return SVC(**(params | svc_params)).fit(X, labels)
 
     def _decision_losses(self, decision):

@@ -1,6 +1,6 @@
 """Initial labels of a two-way split: k-means, normalized cut, principal components, random.
 
-Which one to keep is decided by the objective they lead to, never here.
+The caller selects among them by the objective after the descent.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.nda
     """Two-way normalized cut (Shi & Malik) with the Gaussian affinity between all rows.
 
     The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two levels fit it
-    best within the sizes asked for. A row of weight w counts as w rows.
+    best within the required sizes. A row of weight w is equivalent to w rows.
     """
     X = X if sparse.issparse(X) else X - X.mean(axis=0)
     K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})
-    np.fill_diagonal(K, 1.0)  # whatever rounding and a large gamma have made of it
+    np.fill_diagonal(K, 1.0)  # in spite of rounding and a large gamma
     root = np.sqrt(weights / (K @ weights))
     K = root[:, None] * K * root[None, :]
     if K.shape[0] < 20:
@@ -69,7 +69,7 @@ def two_way_starts(
     gamma: float | None,
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Labellings to start a two-way split from: known rows put right, no two alike.
+    """Return distinct initial labellings of a two-way split that agree with known labels.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def two_way_starts(
 def principal_signs(factor: Factor, weights, sizes: Sizes, count: int) -> list[np.ndarray]:
     """Balanced splits of the leading principal components, which solve the relaxed problem.
 
-    Without the +-1 of the labels, the squared loss is least along the leading eigenvectors; rings,
-    for one, are found by their radius there and by no k-means.
+    Without the constraint that labels are +-1, the leading eigenvectors minimise the squared loss.
+    This finds rings, for example, which k-means does not.
     """
     axes = factor.eigenvectors[:, ::-1][:, :count]
     lengths = np.sqrt(np.maximum(factor.eigenvalues[::-1][:count], 1e-12))
@@ -139,14 +139,14 @@ def _two(labels: np.ndarray) -> np.ndarray:
 
 
 def _respecting(known: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The labelling turned to agree with most known rows, which are then put right."""
+    """Return the labelling with the sign that agrees with most known rows, and known labels."""
     if (weights * known * signs).sum() < 0:
         signs = -signs
     return np.where(known == 0, signs, known).astype(np.int8)
 
 
 def _distinct(candidates: list[np.ndarray]) -> list[np.ndarray]:
-    """Labellings that differ by more than a swap of the two names."""
+    """Return labellings that differ by more than a swap of the two labels."""
     kept: dict[bytes, np.ndarray] = {}
     for signs in candidates:
         kept.setdefault((signs * signs[0]).astype(np.int8).tobytes(), signs)

@@ -1,7 +1,7 @@
 """The alternation of one two-way split, and the search around it.
 
 Section III of Zhang, Tsang & Kwok (2009): regression on the labels, then the best balanced labels
-for its scores. Several initial labellings are followed; the lowest objective wins.
+for its scores. Several initial labellings are tried; the lowest objective is kept.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ class Stage:
         )
 
     def objective(self, state: State) -> float:
-        """``alpha/2 |w|^2`` plus the mean loss, and more than any labelling costs off the floor.
+        """Return ``alpha/2 |w|^2`` plus the mean loss, plus a penalty below the size floor.
 
-        Where all scores are tied, all rows on one side cost nothing; that must not win.
+        If all scores are tied, a single cluster has zero loss; it must not be selected.
         """
         missing = state.shortfall / self.problem.weights.sum()
         return state.objective + (OFF_FLOOR * (1.0 + missing) if missing > 0 else 0.0)
@@ -138,7 +138,7 @@ class Stage:
 def split_rows(
     rows: Rows, sample, indices, known, start, sizes: Sizes, settings: Settings
 ) -> tuple[np.ndarray, FittedSplit]:
-    """Split some rows in two, in features centred and scaled on those rows alone."""
+    """Split some rows in two, with features centred and scaled on these rows."""
     weights = sample.weights[indices]
     everything = len(indices) == rows.shape[0]
     local, stored = leaf_rows(rows, indices, weights)
@@ -170,7 +170,7 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
         return float(settings.alpha) / factor, float(settings.alpha)
     lam = problem.factor.eigenvalues
     rank = int(np.count_nonzero(lam > 1e-10 * lam[-1]))
-    # With a degree of freedom for every other row any labels at all would fit.
+    # With one degree of freedom for every second row, arbitrary labels would fit.
     dof = min(TARGET_DOF, len(problem.weights) / 3.0, 0.9 * rank)
     shrinkage = shrinkage_for(lam, max(dof, 0.5))
     return shrinkage, factor * shrinkage
@@ -234,7 +234,7 @@ def _run(stage: Stage, state: State, settings: Settings) -> Outcome:
         max_iter=settings.max_iter,
         tol=settings.tol,
         watch=settings.watch,
-        # The paper's midpoints are not the best biases: the objective may rise between steps.
+        # The paper's midpoints are not optimal biases: the objective may increase.
         monotone=not stage.midpoints,
     )
 
@@ -253,7 +253,7 @@ def _best_start(signs, shrinkage, final: Stage, settings) -> Outcome:
 def _compressed(problem: Problem, shrinkage: float) -> Problem:
     """The problem on its principal axes, without those that the ridge shrinks to a hundredth.
 
-    The starts are compared there: many descents on a quarter of the features or less.
+    The initial labels are compared on a quarter of the features or less.
     """
     factor = problem.factor
     keep = factor.eigenvalues > 0.01 * shrinkage

@@ -1,4 +1,4 @@
-r"""Least-squares margin clustering: a search over labels with constant-time tests and shaking.
+r"""Least-squares margin clustering: local search over labels with constant-time updates.
 
 Pahikkala, Airola, Gieseke & Kramer, "On Unsupervised Training of Multi-Class RLS Classifiers",
 Journal of Computer Science and Technology, 2014. Labels c in {1..k}^n, one regularised
@@ -8,22 +8,22 @@ least-squares classifier per cluster:
     \min_{c, f_1..f_k}\; \sum_h \Big( \sum_i (p_h(c_i) - f_h(x_i))^2 + \lambda |f_h|^2 \Big),
     \qquad p_h(c) = \pm 1
 
-For given labels the classifiers are known in closed form, and with 0/1 indicators y_h
+For given labels the classifiers have a closed form, and with 0/1 indicators y_h
 
 .. math::
     Q(c) = nk + (4 - k)\, 1'R1 - 4 \sum_h y_h' R y_h, \qquad R = K (K + \lambda I)^{-1}
 
-so the method maximises the within-cluster sums of R. By default K is centred, which gives the
-classifiers a bias: without it all rows in one cluster are the best labelling.
+so the method maximises the within-cluster sums of R. By default K is centred, so that the
+classifiers have an intercept; otherwise a single cluster is optimal.
 
-Beyond the paper, R may be the mean of those of several kernels and of a nearest-neighbour graph
-(``_graph``), and sizes may be tempered: with ``size_prior`` = p the search maximises
+Extensions: R can be the mean over several kernels and a nearest-neighbour graph (``_graph``), and
+with ``size_prior`` = p, which weakens the preference for equal sizes, the search maximises
 
 .. math::
     J_p = \sum_h y_h' R y_h / n_h^p = n^{1-p} \sum_h \pi_h^{1-p} (1 - \pi_h) R^2_h
 
-where the second form, with the shares pi_h and the R^2 of the classifiers, holds for a centred R:
-p = 0 is the paper's and for equal sizes, p = 1 (discriminative k-means) indifferent to them.
+where the second form, with the shares pi_h and the R^2 of the classifiers, holds for a centred R.
+p = 0 is the paper's objective and prefers equal sizes; p = 1 is discriminative k-means.
 
 =====================================  =========================================================
 in the paper                           here

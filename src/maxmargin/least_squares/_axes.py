@@ -1,4 +1,4 @@
-"""Axes that raw rows are projected on before they are compared."""
+"""Axes that raw rows are projected on before kernels are evaluated."""
 
 from __future__ import annotations
 

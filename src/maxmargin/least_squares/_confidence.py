@@ -1,8 +1,8 @@
-"""How sure the cluster of a row is, from its margin and from answers to resamples.
+"""Confidence in the cluster of a row, from its margin and the clusterings of subsamples.
 
-A margin orders the rows of a cluster, but its size means nothing by itself, and a cluster that the
-data do not support has wide margins too. So for each cluster the share of rows that kept it in
-the resamples is fitted as a function of the margin that never falls (isotonic regression).
+A margin orders the rows of a cluster, but its value is not calibrated: a spurious cluster can have
+wide margins, too. For each cluster, the fraction of rows that keep their cluster in the subsamples
+is fitted by isotonic regression on the margin.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Calibration:
     levels: tuple[np.ndarray, ...]
 
     def renumbered(self, order: np.ndarray) -> Calibration:
-        """The same with the clusters in this order."""
+        """Return the calibration with the clusters in this order."""
         return Calibration(
             tuple(self.margins[i] for i in order), tuple(self.levels[i] for i in order)
         )
@@ -51,11 +51,10 @@ def calibrate(
     Parameters
     ----------
     margins : ndarray of shape (n,)
-        Lead of each row's own cluster by a model that did not see the row.
+        Leave-one-out margin of each row.
     labels : ndarray of shape (n,)
     resampled : ndarray of shape (n_resamples, n)
-        Labels of the same rows in answers to resamples, numbered in any way; -1 where a row was
-        not drawn.
+        Labels of the same rows in the subsamples, in any numbering; -1 if a row was not drawn.
     k : int
 
     Examples
@@ -70,7 +69,7 @@ def calibrate(
     drawn = np.isfinite(kept).sum(axis=0)
     share = np.nansum(kept, axis=0) / np.maximum(drawn, 1)
     curves = [_rising(margins, share, drawn, labels == cluster) for cluster in range(k)]
-    # b resamples cannot tell 1 from 1 - 1/b: Jeffreys' estimate of a share.
+    # b subsamples cannot distinguish 1 from 1 - 1/b: Jeffreys' estimate of a proportion.
     b = len(resampled)
     levels = tuple((b * level + 0.5) / (b + 1.0) for _, level in curves)
     return Calibration(tuple(at for at, _ in curves), levels)

@@ -18,17 +18,19 @@ MAX_DESCENT_ROUNDS = 200
 
 
 class LeastSquaresMarginClustering(BaseMarginClustering):
-    """Clusters whose one-against-all least-squares classifiers fit best.
+    """Margin clustering with one-against-all regularised least-squares classifiers.
 
-    The default assumes clusters of SIMILAR SIZE: shaking pulls all of them towards ``n / k`` rows.
-    Give ``cluster_sizes`` where that is wrong; a warning is issued where leave-one-out predictions
-    contradict the sizes.
+    The default assumes clusters of SIMILAR SIZE: the search favours clusters of ``n / k`` rows.
+    Otherwise set ``cluster_sizes``; a warning is raised if leave-one-out predictions indicate
+    unequal sizes.
 
     Parameters
     ----------
     n_clusters : int, default=2
+        Number of clusters.
     search : {"shaking", "steepest", "stochastic"}, default="shaking"
-        The paper's Algorithms 3, 2 and 1. The last two are there for comparison: they get stuck.
+        The paper's Algorithms 3, 2 and 1. The last two are for comparison: they stop in poor local
+        optima.
     kernel : str, callable or list of them, default="rbf"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". The similarities
         R of several kernels are averaged.
@@ -38,57 +40,58 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     ridge : float, default=1.0
-        lambda above, from 1e-12 to 1e12, for a kernel with unit mean diagonal. Values near 1 are
-        good for any n.
+        Regularisation strength lambda, from 1e-12 to 1e12, for a kernel with unit mean diagonal.
+        Values near 1 are suitable for any number of rows.
     center : bool, default=True
-        Whether the classifiers have a bias (the kernel is centred); False is the paper's kernel.
+        Whether to centre the kernel, so that the classifiers have an intercept; the paper does not.
     cluster_sizes : None, "adaptive" or array-like of shape (n_clusters,), default=None
-        Sizes that shaking pulls the clusters to: equal, taken from leave-one-out predictions, or
-        given as row counts or proportions.
+        Target sizes of the clusters: equal, estimated from leave-one-out predictions, or given as
+        row counts or proportions.
     n_init : int or "auto", default="auto"
-        Random starts; they share R and cost little. "auto" is 10. With ``size_prior`` > 0
-        it is 8, and as many again that are not shaken.
+        Number of random initialisations; they share R and are cheap. "auto" is 10.
     n_kicks : int or "auto", default="auto"
-        Attempts to improve the best labels by re-dealing two clusters. "auto" is half the number of
-        clusters; with ``size_prior`` > 0 it is 24, and clusters are merged and split, too.
+        Number of attempts to improve the best labels by reassigning the rows of two clusters.
+        "auto" is half the number of clusters.
     partial_start : {"auto", "supervised", "grow"}, default="auto"
-        With ``partial_labels``: start from the classifiers of the labelled rows, let clusters grow
-        from them, or try both and keep the better objective.
+        Initialisation with ``partial_labels``: "supervised" uses the classifiers of the labelled
+        rows, "grow" extends the clusters from them, "auto" keeps the better objective of both.
     max_samples : int, default=4000
-        Most rows to fit on (memory is 4 max_samples^2 bytes); more are subsampled, and the model
-        labels the rest.
+        Maximum number of rows to fit on (memory is 4 max_samples^2 bytes); the model predicts the
+        labels of the other rows.
     n_components : int or None, default=None
-        Rank of a low-rank kernel (Nystroem); loses quality, because good settings have a high
-        effective rank.
+        Rank of a low-rank kernel (Nystroem). It lowers the quality, because good settings have a
+        high effective rank.
     pca : int or None, default=None
         Reduce dense rows to this many principal components first.
     balance : float, default=0.1
-        Every cluster keeps at least ``balance * n / n_clusters`` rows.
+        Every cluster has at least ``balance * n / n_clusters`` rows.
     max_iter : int, default=200
-        Most rounds of "stochastic" and "steepest".
+        Maximum number of rounds of "stochastic" and "steepest".
     warm_start : bool, default=False
-        Start from the labels that the previous fit predicts, and shake them gently.
+        Start from the labels that the previous fit predicts.
     verbose : int, default=0
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
+        Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Threads over starts and blocks of rows.
+        Number of threads over initialisations and blocks of rows.
 
     Attributes
     ----------
     labels_, cluster_sizes_, exemplar_indices_
-        As everywhere.
+        See :class:`AlternatingMarginClustering`.
     coef_, intercept_ : ndarray of shape (n_clusters, n_fitted) and (n_clusters,)
-        The classifiers in terms of kernel values to the rows fitted on.
+        Coefficients of the kernel values with the training rows, one classifier per cluster.
     leave_one_out_ : float
-        Share of the rows fitted on that the classifiers trained without them label alike.
+        Leave-one-out accuracy on the training rows.
     leave_one_out_margins_ : ndarray of shape (n_fitted,)
-        Lead of each row's own cluster in that prediction.
+        Leave-one-out margin of each training row: score of its cluster minus the best other score.
     fitted_indices_ : ndarray
-        Rows the classifiers were fitted on.
+        Indices of the training rows.
     objective_ : float
         The paper's Q.
     history_ : list of float
-        Q after each round of the best start.
+        Q after each round of the best initialisation.
 
     References
     ----------
@@ -168,20 +171,6 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self.n_jobs = n_jobs
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Return the peak memory in bytes that a fit needs beyond X itself.
-
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Shape of X.
-        in_blocks : bool, default=False
-            Whether X is read block by block.
-
-        Returns
-        -------
-        int
-            Bytes.
-        """
         return self._settings().memory(n_samples, n_features)
 
     def _mergeable(self) -> bool:
@@ -208,7 +197,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
 
 def paper_objective(K: np.ndarray, labels: np.ndarray, ridge: float, n_clusters: int) -> float:
-    """Q(c) of equations (7) and (13), written out: slow, for checking.
+    """Return Q(c) of equations (7) and (13), computed literally (slow; for tests).
 
     Examples
     --------

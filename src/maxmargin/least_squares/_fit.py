@@ -50,7 +50,7 @@ from ._similarity import (
 )
 
 AUTO_STARTS = 10
-SIZE_DOUBT = 0.04  # gain in leave-one-out R2 from which on the user is told about sizes
+SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
 SIZE_CHECK_ROWS = 400
 TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
 FIRST_ROWS = 2000  # rows of the first of two fits
@@ -75,16 +75,16 @@ class Settings:
         Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
         are less than three rows for each of them and each cluster.
     size_prior : float in [0, 1]
-        p in J_p: 0 is for clusters of equal size, 1 indifferent to sizes.
+        p in J_p: from 0 (equal sizes) to 1 (no preference).
     whiten : bool
-        Cluster twice: the second time in the metric in which the first clusters are round (if there
-        are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
+        Cluster twice, the second time after whitening by the covariance within the first clusters
+        (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
     spreads : bool
-        Whether clusters may differ in spread instead of place. Needs ``whiten``.
+        Whether clusters may differ in spread instead of location. Needs ``whiten``.
     n_resamples : int
-        Random parts of the data that are clustered again, for confidence and stability.
+        Number of subsamples that are clustered for confidence and stability.
     time_budget : float or None
-        Seconds after which no restart or kick begins.
+        Seconds after which no restart or kick starts.
     """
 
     n_clusters: int
@@ -122,7 +122,7 @@ class Settings:
         return self.n_neighbors > 0 or len(self.kernels) > 1
 
     def check(self) -> None:
-        """Refuse parameters that do not go together."""
+        """Raise an error for incompatible parameters."""
         allowed = [k for k in KERNELS if k != "precomputed" or len(self.kernels) == 1]
         unknown = [k for k in self.kernels if not callable(k) and k not in allowed]
         if unknown or not self.kernels:
@@ -146,16 +146,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Details:
-    """What follows from a fit beside the model.
+    """Results of a fit other than the model.
 
     Attributes
     ----------
     chosen : ndarray
-        Rows of the input that were fitted on.
+        Rows of the input that were in the fit.
     margins : ndarray
         Leave-one-out margin of each of them.
     others : list of (float, ndarray)
-        Other answers: by which share the objective is worse, and the labels of the fitted rows.
+        Other clusterings: relative difference of the objective, and labels of the fitted rows.
     calibration : Calibration or None
         From margins to confidence.
     """
@@ -172,9 +172,9 @@ class Details:
         return np.where(data.inverse >= 0, fitted[data.inverse], -1)
 
     def confidence(self, labels, lead, data: FitInput, order: Calibration) -> np.ndarray:
-        """Return how sure the cluster of every row is.
+        """Return the confidence in the cluster of every row.
 
-        Rows that were not fitted on were left out anyhow: their lead is their margin.
+        For rows that were not in the fit, the lead is a leave-one-out margin.
         """
         places = self.places(data)
         return order.confidence(np.where(places >= 0, self.margins[places], lead), labels)
@@ -196,7 +196,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         starts = [(keep_known(data.initial[chosen], known), gently)]
     elif (known >= 0).any():
         starts = [(labels, GENTLE) for labels in _from_known(problem, fmap, X, s)]
-        settings = replace(settings, n_kicks=0)  # a kick can swap the names of two clusters
+        settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
     else:
         starts = random_starts(problem, s, data.rng)
     if first_labels is not None:
@@ -216,7 +216,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     details = Details(chosen, margins, others, calibration)
     scores = similarity.fitted(caches, labels) + prices
     places = details.places(data)
-    # Weights far above the ridge cost the coefficients the digits that the caches have.
+    # If weights are far above the ridge, the caches are more precise than the coefficients.
     exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
     exact = exact or not data.X.in_memory
     extras = {
@@ -242,7 +242,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
 
 
 def warn_of_missed_floor(labels: np.ndarray, data: FitInput, balance: float, k: int) -> None:
-    """Warn if a cluster has less than its least size."""
+    """Warn if a cluster is smaller than its minimum size."""
     sizes = np.bincount(labels[data.source], data.weights, k)
     floor = size_floor(balance, data.weights.sum(), k, data.whole)
     missing = floor - float(sizes.min())
@@ -264,7 +264,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
         first = _first_labels(rows, weights, known, data, s)
         axes = whitening_axes(rows, first, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
-    # More neighbours than a cluster has rows would tie clusters together.
+    # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
     return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first
 
@@ -291,7 +291,7 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
 
 
 def _can_whiten(shape: tuple[int, int], s: Settings) -> bool:
-    """Return whether a covariance within clusters can be told from that many rows."""
+    """Return whether there are enough rows to estimate the covariance within clusters."""
     n, d = shape
     wide = d > WIDEST_WHITENED or ROWS_PER_COLUMN * d > n
     return not wide and not s.precomputed and s.n_clusters > 1
@@ -338,7 +338,7 @@ def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
 
 
 def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) -> LabelProblem:
-    """Return what the search maximises, with the sizes it keeps to."""
+    """Return the objective of the search, with its constraints on sizes."""
     weights = similarity.weights
     total, k = weights.sum(), s.n_clusters
     floor = size_floor(s.balance, total, k, data.whole)
@@ -349,11 +349,11 @@ def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) ->
 
 
 def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
-    """Return the sizes that shaking pulls the clusters to."""
+    """Return the target sizes of the clusters."""
     k, given = s.n_clusters, s.cluster_sizes
     if given is None or isinstance(given, str):
         counts = np.bincount(known[known >= 0], weights[known >= 0], minlength=k)
-        # With a handful of labels per cluster their proportions mean something.
+        # With several labels per cluster their proportions are informative.
         enough = counts.min() >= 1 and counts.sum() >= 5 * k
         return total * (counts / counts.sum() if enough else np.full(k, 1.0 / k))
     sizes = np.asarray(given, np.float64)
@@ -372,8 +372,8 @@ def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
 def random_starts(problem, s: Settings, rng) -> list[tuple[np.ndarray, int]]:
     """Return random labels, and the first round of shaking for each.
 
-    Shaking leads most of them to the same clusters; if sizes are tempered, as many again go
-    without, for others.
+    Shaking leads most of them to the same clusters; with ``size_prior`` > 0, as many again are used
+    without shaking, for diversity.
     """
     n_init = s.n_init
     if n_init == "auto":
@@ -400,7 +400,7 @@ def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
 
 
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
-    """Return how long and in which way to search."""
+    """Return the settings of the search."""
     kicks = s.n_kicks
     if kicks == "auto" and s.size_prior > 0:
         kicks = TEMPERED_KICKS
@@ -423,10 +423,9 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
 
 
 def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
-    """Return clusters by spread instead, if they differ in it and are predicted nearly as well.
+    """Return clusters that differ in spread, if their leave-one-out R2 is nearly as high.
 
-    Only if clusters by place leave something unexplained: what is predicted well is not a matter
-    of spread.
+    They are tried only if the leave-one-out R2 of clusters that differ in location is not high.
     """
     k, weights = s.n_clusters, problem.similarity.weights
     fit = predictive_score(problem, found.labels) / (k - 1)
@@ -445,11 +444,11 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     return replace(found, labels=labels, value=value, history=history)
 
 
-# -- how sure it is --------------------------------------------------------------------------------
+# -- confidence ------------------------------------------------------------------------------------
 
 
 def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
-    """Return what resamples say: how margins become confidence, and the stability."""
+    """Return the calibration of the confidence and the stability, from subsamples."""
     if s.n_resamples == 0:
         return None, 0.0
     rows = np.arange(len(labels))
@@ -465,7 +464,7 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
     resampled = resampled_labels(
         part_of(problem, rows),
         replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
-        # Of so few rows that a part has less than one a cluster, nothing can be said.
+        # Not possible if a subsample has fewer rows than there are clusters.
         s.n_resamples if SHARE * len(labels) >= s.n_clusters else 0,
         RESAMPLE_STARTS,
         labels if (problem.known >= 0).any() else None,
@@ -477,10 +476,10 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
 
 
 def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -> None:
-    """Warn if leave-one-out predictions contradict clusters of equal size.
+    """Warn if leave-one-out predictions indicate clusters of unequal size.
 
-    On a few hundred rows the sizes are set free: if the labels are then predicted clearly better,
-    equal sizes were wrong.
+    The search is repeated on a few hundred rows with adaptive sizes; equal sizes are wrong if the
+    leave-one-out R2 is then clearly higher.
     """
     k, n = s.n_clusters, len(weights)
     if s.search != "shaking" or s.cluster_sizes is not None or k == 1 or n < 10 * k:

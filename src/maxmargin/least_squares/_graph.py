@@ -1,13 +1,13 @@
-"""Several similarities R in one: the mean of those of kernels and of a nearest-neighbour graph.
+"""The mean of several similarities R, of kernels and of a nearest-neighbour graph.
 
     R = (R_1 + .. + R_M) / M,    R_kernel = K_c (K_c + ridge I)^-1,    R_graph = (I + s L)^-1
 
 K_c is a centred kernel, L the symmetric normalised Laplacian of the unweighted, symmetrised graph
-of nearest neighbours; R_graph is centred on both sides. Rows of weight w have V R V, as everywhere
-(``similarity.py``), with V^-1 L V^-1 in place of L.
+of nearest neighbours; R_graph is centred on both sides. For weighted rows the matrix is V R V, as
+in ``_similarity.py``, with V^-1 L V^-1 instead of L.
 
-New rows: a kernel has its coefficients; the graph's part of a new row is the mean of the fitted
-values of its nearest neighbours among the rows of the fit, and a row of the fit keeps its own.
+Prediction for new rows: kernels use their coefficients; the graph uses the mean of the fitted
+values of the nearest training rows. A training row keeps its own fitted value.
 """
 
 from __future__ import annotations
@@ -103,8 +103,10 @@ class MixedMap:
         )
 
     def sent(self, send, xp):
-        """Refuse: neighbours are searched for on the host."""
-        raise ValueError("A graph of neighbours is made on the host: pass X.cpu().numpy().")
+        """Raise an error: neighbours cannot be searched for on a device."""
+        raise ValueError(
+            "The nearest-neighbour graph is not available on a device: pass X.cpu().numpy()."
+        )
 
     def tile(self, X) -> MixedTile:
         """Features of a tile of raw rows."""
@@ -125,7 +127,7 @@ class MixedMap:
             return kernel.kernel_values(X), neighbours
         if kernel.kernel == "rbf" and not sparse.issparse(X):
             points = kernel.points(X).astype(self.dtype, copy=False)
-            # Of distances, not of kernel values: far from everything those are all zero.
+            # By distances, not kernel values, which are all zero far from the landmarks.
             D = negative_squares(points, kernel.landmarks.astype(self.dtype, copy=False))
             nearest(D, first, neighbours)
             return gaussian_of(D, kernel.params["gamma"]), neighbours
@@ -176,7 +178,7 @@ class MixedTile:
 
 @dataclass(frozen=True)
 class MixedSimilarity(Similarity):
-    """The mean of several R; what is inherited but the matrix belongs to the first kernel's.
+    """The mean of several R; inherited attributes except the matrix are of the first kernel.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from ._numba import (
 from ._similarity import Similarity
 
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
-GENTLE = 2  # first round of a shake that starts from labels worth keeping: amplitude 1/4
+GENTLE = 2  # first round of shaking if the initial labels are good: amplitude 1/4
 ASCENT_ROUNDS = 100
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
@@ -40,13 +40,13 @@ class LabelProblem:
     similarity : Similarity
     k : int
     targets : ndarray of shape (k,)
-        Weights the clusters are pulled to.
+        Target weights of the clusters.
     floor : float
         Least weight of a cluster.
     known : ndarray of shape (n,), int32
         Known label of each row, -1 where free.
     size_prior : float
-        p in J_p: 0 is for clusters of equal size, 1 indifferent to sizes.
+        p in J_p: from 0 (equal sizes) to 1 (no preference).
     """
 
     similarity: Similarity
@@ -95,7 +95,7 @@ class SearchSettings:
     rng: np.random.Generator
     watch: Callable[[float], str | None]
     n_jobs: int
-    parallel: bool  # callbacks are told of iterations one after the other
+    parallel: bool  # callbacks are called for iterations in order
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
 
     def in_time(self) -> bool:
@@ -155,9 +155,9 @@ def _search_from(problem, labels, first_round, settings: SearchSettings) -> Foun
 
 
 def _shake(problem, arrays, first_round, watch) -> Found:
-    """Algorithm 3: claims that grow smaller, then empty clusters are filled again.
+    """Algorithm 3: clusters claim fewer and fewer rows, then empty clusters are filled again.
 
-    Tempered sizes: then single rows move while J_p rises (Hartigan's ascent).
+    With ``size_prior`` > 0, single rows are then moved while J_p increases (Hartigan's method).
     """
     history = []
     for i in range(first_round, SHAKES):
@@ -177,9 +177,9 @@ def _shake(problem, arrays, first_round, watch) -> Found:
 
 
 def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Found:
-    """Change the best labels, shake gently, keep the result if it is better.
+    """Perturb the best labels, shake with a small amplitude, and keep improvements.
 
-    Where sizes are tempered, three kinds of change take turns, and each keeps the sizes it made.
+    With ``size_prior`` > 0, three kinds of perturbation alternate, and each keeps its sizes.
     """
     change = _redealt if problem.size_prior == 0.0 else KICKS[number % len(KICKS)]
     labels, first_round = change(problem, best.labels.copy(), settings.rng)
@@ -193,7 +193,7 @@ def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Foun
 
 
 def _redealt(problem, labels, rng, share=0.5) -> tuple[np.ndarray, int]:
-    """The rows of two clusters dealt out to them at random, and the first round of shaking."""
+    """Reassign the rows of two clusters at random; return labels and first round of shaking."""
     a, b = rng.choice(problem.k, 2, replace=False)
     return _dealt(problem, labels, (labels == a) | (labels == b), a, b, share, rng)
 
@@ -205,17 +205,17 @@ def _dealt(problem, labels, rows, a, b, share, rng) -> tuple[np.ndarray, int]:
 
 
 def _kept(problem, labels, rng) -> tuple[np.ndarray, int]:
-    """The same labels, to be shaken more or less."""
+    """Return the same labels and the first round of shaking."""
     return labels, int(rng.integers(2 * GENTLE + 1))
 
 
 def _resplit(problem, labels, rng) -> tuple[np.ndarray, int]:
-    """Two clusters re-dealt at a random proportion."""
+    """Reassign the rows of two clusters in a random proportion."""
     return _redealt(problem, labels, rng, rng.uniform(0.1, 0.9))
 
 
 def _regrouped(problem, labels, rng) -> tuple[np.ndarray, int]:
-    """Two clusters merged, a third one split in their place; of only two, these re-dealt."""
+    """Merge two clusters and split a third one; with only two clusters, reassign their rows."""
     if problem.k < 3:
         return _resplit(problem, labels, rng)
     a, b, c = rng.choice(problem.k, 3, replace=False)
@@ -227,10 +227,9 @@ KICKS = (_kept, _regrouped, _resplit)
 
 
 def predictive_score(problem: LabelProblem, labels: np.ndarray) -> float:
-    """How well clusters are predicted by models that did not see the row, whatever their sizes.
+    """Return sum_h (1 - pi_h) R2_h, with the leave-one-out R2 of each cluster's classifier.
 
-    sum_h (1 - pi_h) R2_h with the leave-one-out R2 of each cluster's classifier: splitting one
-    cloud in two costs more than it gains, and so does a cluster of a few odd rows.
+    It decreases if one cloud is split in two, and if a few outliers form a cluster.
     """
     share, fit = _predictive_fit(problem, labels)
     return float(((1.0 - share) * fit).sum())
@@ -256,9 +255,9 @@ def _resized(problem: LabelProblem, cluster: int, factor: float) -> LabelProblem
 
 
 def adapted_sizes(problem, best: Found, settings, rounds=20, clusters=None, factors=FINE) -> Found:
-    """Shrink or grow one size at a time, shake gently, keep what is predicted better.
+    """Change one target size at a time and keep it if the leave-one-out score increases.
 
-    ``clusters`` limits the trials to those that are predicted worst.
+    ``clusters`` limits the trials to the clusters with the lowest leave-one-out R2.
     """
     score, history = predictive_score(problem, best.labels), list(best.history)
     for _ in range(rounds):
@@ -305,7 +304,7 @@ class _Arrays:
         if search == "stochastic":
             within, power = sums_within(self.caches, self.labels), self.problem.size_prior
             return stochastic_round(*self.shared, np.arange(len(self.labels)), within, power)
-        # A few steps at a time: compiled code does not look for signals.
+        # A few steps at a time: compiled code does not check for signals.
         n, done = len(self.labels), 0
         some = max(1, STEEPEST_WORK // (n * self.problem.k))
         while done < n:
@@ -329,7 +328,7 @@ class _Arrays:
 
 
 def random_labels(problem: LabelProblem, rng) -> np.ndarray:
-    """Rows dealt out at random in proportion to the targets."""
+    """Return random labels in proportion to the targets."""
     n = len(problem.known)
     bounds = np.cumsum(problem.targets) / problem.targets.sum()
     places = (np.arange(n) + 0.5) / n
@@ -337,7 +336,7 @@ def random_labels(problem: LabelProblem, rng) -> np.ndarray:
 
 
 def keep_known(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Labels with the known ones put right."""
+    """Return labels with the known ones restored."""
     return np.where(known >= 0, known, labels).astype(np.int32)
 
 
@@ -350,11 +349,11 @@ def supervised_labels(K, rows, problem: LabelProblem, ridge: float) -> np.ndarra
 
 
 def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
-    """Clusters grow from the labelled rows: the rows that are surest of theirs join first."""
+    """Grow clusters from the labelled rows; rows with the largest margins join first."""
     labels, n = problem.known.copy(), len(problem.known)
     for count in np.geomspace(max((labels >= 0).sum(), 1), n, steps + 1)[1:].astype(int):
         sizes = np.bincount(labels[labels >= 0], minlength=problem.k)
-        # Mean similarity to the members: a sum would favour the cluster that is ahead.
+        # The mean similarity to the members: a sum would favour large clusters.
         scores = problem.similarity.caches(labels, problem.k).T / np.maximum(sizes, 1)
         ranked = np.sort(scores, axis=1)
         sure = ranked[:, -1] - ranked[:, -2] if problem.k > 1 else ranked[:, -1]
@@ -365,10 +364,10 @@ def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
 
 
 def settle(problem: LabelProblem, labels: np.ndarray, rounds: int = 20):
-    """Labels, caches and prices such that the model's predictions are the labels.
+    """Return labels, caches and prices such that the model predicts the labels.
 
-    The sizes that the search forces enter as prices on the clusters. Where no prices reproduce the
-    labels, the predictions become the labels, and so on until they agree.
+    The size constraints of the search become prices of the clusters. If no prices reproduce the
+    labels, the predictions replace the labels until both agree.
     """
     similarity = problem.similarity
     for _ in range(rounds):

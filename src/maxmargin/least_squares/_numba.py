@@ -82,14 +82,14 @@ def _move(similarity, caches, labels, sizes, weights, j, target):
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _lower_barrier(barrier, row, labels, source):
-    """After ``source`` lost a row: its other rows now give up less by leaving."""
+    """Update the barrier of the rows of ``source``, which has lost a row."""
     for i in range(row.shape[0]):
         barrier[i] -= row[i] * (labels[i] == source)
 
 
 @njit(cache=True, nogil=True)
 def _set_barrier(similarity, caches, labels, sizes, fixed, floor, target, barrier):
-    """What each row gives up by leaving its cluster; NEVER for rows that stay where they are."""
+    """Set the loss of each row when it leaves its cluster; NEVER for rows that must stay."""
     for i in range(labels.shape[0]):
         source = labels[i]
         if source == target or fixed[i] or (source >= 0 and sizes[source] <= floor):
@@ -108,7 +108,7 @@ def least_claim(weights):
 
 @njit(cache=True, nogil=True)
 def claim(similarity, caches, labels, sizes, weights, fixed, floor, target, amount, scratch):
-    """Cluster ``target`` claims rows of weight ``amount``, best gain first, whatever it costs.
+    """Move rows of weight ``amount`` to cluster ``target``, best gain first, even at a loss.
 
     Clusters at the size floor lose no more rows. Returns the number of rows claimed.
     """
@@ -152,7 +152,7 @@ def shake_round(
 def stochastic_round(
     similarity, caches, labels, sizes, weights, fixed, floor, order, within, power
 ):
-    """One round of Algorithm 1: each row in turn goes where J_p rises most. Returns the moves.
+    """One round of Algorithm 1: each row moves where J_p increases most. Returns the moves.
 
     ``within`` holds the sums y_h' R y_h, which are kept up to date for ``power`` = p > 0.
     """
@@ -187,7 +187,7 @@ def _best_tempered(similarity, caches, sizes, weight, within, power, j, source):
     own = similarity[j, j]
     left = (within[source] - 2.0 * caches[source, j] + own) / rest**power
     lost = within[source] / sizes[source] ** power - left
-    # Gains within the rounding of the caches would let a row go to and fro.
+    # Gains below the rounding error of the caches would move a row back and forth.
     best, target = 1e-6 * abs(own) / sizes[source] ** power, source
     for d in range(caches.shape[0]):
         if d != source:

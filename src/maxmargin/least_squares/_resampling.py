@@ -1,4 +1,4 @@
-"""Answers to parts of the data, and how well they agree.
+"""Clusterings of subsamples and their agreement.
 
 Labels of resamples are arrays of shape (n_resamples, n) with -1 where a row was not drawn.
 """
@@ -58,8 +58,7 @@ def matched(reference: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 def worst_overlap(first: np.ndarray, second: np.ndarray, k: int) -> float:
     """Least Jaccard index over the clusters, each beside its counterpart.
 
-    Below 1/2 the cluster shares fewer rows with its counterpart than either has of its own: it
-    has dissolved (Hennig 2008).
+    A cluster with an index below 1/2 counts as dissolved (Hennig 2008).
 
     Examples
     --------
@@ -115,10 +114,10 @@ def resampled_labels(
     n_init : int
         Random starts of each search.
     given : ndarray, optional
-        Labels to start from instead, where some are known and name the clusters.
+        Initial labels, if some labels are known.
     similarity : callable, optional
-        Makes R of some of the rows. By default that part of R is taken, which knows of the other
-        rows: answers then agree a little too well, the more so the fewer rows there are.
+        Computes R of some of the rows. By default the submatrix of R is used, which depends on the
+        other rows, so that the agreement is slightly too high, more so for few rows.
     """
     n = len(problem.known)
     resampled = np.full((count, n), -1)

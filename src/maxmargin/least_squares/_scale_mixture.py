@@ -2,8 +2,8 @@
 
     x_i in cluster h ~ N(mu_h, s_h^2 S)
 
-Least squares tells clusters apart by where they lie. A narrow cloud inside a wide one has the same
-centre; this mixture, started from clusters by position, finds the two by how far they reach.
+Least squares separates clusters by location. A narrow cloud inside a wide one has the same centre;
+this mixture, initialised with the least-squares clusters, separates the two by scale.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def spread_clusters(X, labels, weights, k: int) -> tuple[np.ndarray, np.ndarray]
     True
     """
     X = np.asarray(X, np.float64)
-    # To about unit size, by a power of two: no bit changes, and no square overflows.
+    # Scaled to about unit size by a power of two: exact, and squares do not overflow.
     X = np.ldexp(X, -int(np.frexp(np.abs(X).max(initial=1e-300))[1]))
     d = X.shape[1]
     share = weights / weights.sum()

@@ -2,9 +2,9 @@
 
     R = K (K + ridge I)^-1 = I - ridge (K + ridge I)^-1
 
-by Cholesky, in place, with no eigendecomposition. Rows of weight w count as w equal rows: with
-V = diag(sqrt(w)), R is formed for V K V. Centring projects out q = sqrt(w) / |sqrt(w)|, which is a
-bias without a penalty.
+by Cholesky, in place, without an eigendecomposition. A row of weight w is equivalent to w equal
+rows: with V = diag(sqrt(w)), R is computed for V K V. Centring projects out
+q = sqrt(w) / |sqrt(w)|, which is equivalent to an unpenalised intercept.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .._core.lapack import invert_definite
 from .._data.source import each_block
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
-STRIP = 256  # rows worked on at a time: what is held beside the matrix stays small
+STRIP = 256  # rows per block, to limit the memory beside the matrix
 NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
-FLOAT64_ROWS = 1000  # up to this many rows float64 costs nothing worth saving
+FLOAT64_ROWS = 1000  # up to this many rows float64 is always used
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """R of weighted rows, and what turns labels into a model for new rows.
+    """R of weighted rows, and the way from labels to a model for new rows.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ def make_similarity(
 
 
 def factor_dtype(n: int, ridge: float) -> type:
-    """Type in which the kernel is factored: few rows, or a small ridge, can and must have more."""
+    """Return the type of the factorisation: float64 for few rows or a small ridge."""
     return np.float32 if n > FLOAT64_ROWS and ridge >= FLOAT32_RIDGE else np.float64
 
 
@@ -133,8 +133,8 @@ def kernel_matrix(
 ) -> tuple[np.ndarray, float]:
     """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by.
 
-    ``about_mean`` takes the mean diagonal of the centred kernel: for the linear kernel the place of
-    the origin must not matter.
+    ``about_mean`` takes the mean diagonal of the centred kernel, so that the result for the linear
+    kernel does not depend on the origin.
     """
     K = filled_matrix(X.shape[0], dtype, lambda i, j: fmap.kernel_values(X[i:j]), n_jobs)
     return K, unit_diagonal(K, weights, about_mean)

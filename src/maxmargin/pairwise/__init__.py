@@ -9,15 +9,15 @@ cluster z:
     + \frac{\delta}{U k} \sum_{i \in \mathcal{U}} \sum_z
       \{1 - [\max_y s_y(x_i) - s_z(x_i)]\}_+
 
-The best clusters that keep link j must beat the best that break it by a margin of one:
+The best clusters that satisfy link j must beat the best that violate it by a margin of one:
 
 .. math::
-    \eta_j = \{1 - [\max_{\text{kept}} (s_y(x_{j1}) + s_z(x_{j2}))
-    - \max_{\text{broken}} (s_y(x_{j1}) + s_z(x_{j2}))]\}_+
+    \eta_j = \{1 - [\max_{\text{satisfied}} (s_y(x_{j1}) + s_z(x_{j2}))
+    - \max_{\text{violated}} (s_y(x_{j1}) + s_z(x_{j2}))]\}_+
 
-A must-link is kept by y = z, a cannot-link by y != z. A known class c costs
-{1 - [s_c(x) - max_{z != c} s_z(x)]}_+ and counts among the L. The inner maxima make the problem
-non-convex; fixing their clusters at the present W leaves a convex problem (CCCP).
+A must-link is satisfied by y = z, a cannot-link by y != z. A known class c has the loss
+{1 - [s_c(x) - max_{z != c} s_z(x)]}_+ and is one of the L terms. The inner maxima make the problem
+non-convex; fixing their clusters at the current W leaves a convex problem (CCCP).
 
 =======================================  =========================================================
 in the paper                             here
@@ -27,16 +27,16 @@ in the paper                             here
 (6) the objective                        ``_problem.PairProblem.objective``
 (10)-(16) linearisation                  ``PairProblem.linearise``, ``_numba``
 (17), (21) the convex problem            ``PairProblem.risk``
-(18)-(20) the start                      ``_starts.eigenvector_axes``
+(18)-(20) initialisation                 ``_starts.eigenvector_axes``
 Algorithm 1 (CCCP)                       ``_search.Stage``, ``Search``
 Theorem 1, (22)                          ``_solvers.ball_radius``
 (23)-(25), Algorithm 2                   ``_solvers.solve_subgradient``
 =======================================  =========================================================
 
-The paper's start is a lottery: the signs of eigenvectors are arbitrary, and S_m is singular where
-links are few. Here several starts are followed with the links alone, and the best by objective is
-continued with all rows. Its subgradient steps forget where they started; the bundle method takes
-an eighth of the passes and less, and knows how far it is from the optimum.
+The paper's initialisation is arbitrary: the signs of eigenvectors are undetermined, and S_m is
+singular if there are few links. Here several initialisations are run with the links only, and the
+one with the lowest objective is continued with all rows. The bundle method needs at most an eighth
+of the passes of the paper's subgradient method and computes its optimality gap.
 """
 
 from ._estimator import PairwiseMarginClustering

@@ -26,19 +26,19 @@ STORED = 20_000_000  # numbers, 160 MB
 
 
 class PairwiseMarginClustering(BaseMarginClustering):
-    """Clusters with the widest margins that respect what is known about pairs of rows.
+    """Maximum margin clustering with must-links and cannot-links between rows.
 
     Parameters
     ----------
     n_clusters : int, default=2
+        Number of clusters.
     alpha : float or "cv", default="cv"
-        Strength of the regulariser, from 1e-12 to 1e12. "cv" takes the value whose model keeps most
-        links that it was not shown, by three-fold cross-validation over the links (and known
-        classes).
+        Regularisation strength, from 1e-12 to 1e12. "cv" selects the value that satisfies most
+        held-out links (and known classes) in three-fold cross-validation.
     unlabeled_weight : float, default=1.0
-        delta above: weight of the rows about which nothing is known, up to 1e6.
+        Weight delta of the rows without links or known classes, up to 1e6.
     loss : {"pairwise", "hu"}, default="pairwise"
-        Losses of links: those above, or those of Hu et al. (2008), for comparison.
+        Loss of the links: that of Zeng and Cheung (2012), or of Hu et al. (2008) for comparison.
     kernel : str or callable, default="rbf"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
     gamma : "half-median", "median", float or None, default="half-median"
@@ -49,49 +49,51 @@ class PairwiseMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     balance : float, default=0.5
-        Where there is no cannot-link and no two known classes, every cluster keeps at least
-        ``balance * n / n_clusters`` rows: nothing else parts the clusters then.
+        Used only without cannot-links and with fewer than two known classes, because the clusters
+        could then collapse: every cluster has at least ``balance * n / n_clusters`` rows.
     on_conflict : {"raise", "soft"}, default="raise"
-        What to do with links that cannot all hold: refuse them and say which, or let the objective
-        decide which to break.
+        If links contradict each other, raise an error that names them, or minimise the objective
+        and allow violated links.
     solver : {"bundle", "subgradient"}, default="bundle"
         "subgradient" is the paper's Algorithm 2.
     init : {"auto", "eigenvector", "k-means", "random"} or array-like of labels, default="auto"
-        Starts. "auto": the paper's eigenvectors with both signs and two shrinkages, k-means on
-        their projections, k-means, random directions.
+        Initialisation. "auto": the paper's eigenvectors with both signs and two shrinkages, k-means
+        on their projections, k-means, and random directions.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 8. The best by objective is kept.
+        Number of initialisations; "auto" is 8. The one with the lowest objective is kept.
     max_iter : int, default=50
-        Most CCCP iterations of one descent.
+        Maximum number of CCCP iterations of one descent.
     tol : float, default=0.01
-        A descent ends when the objective falls by at most this share of itself.
+        Relative decrease of the objective at which a descent stops.
     solver_tol : float or "auto", default="auto"
-        Precision of the convex problems: for the bundle the gap relative to the gain over W = 0,
-        for the subgradient the relative change of W. "auto" is the paper's 0.01, and a tenth of it
-        for a bundle that only the margins of the rows part.
+        Tolerance of the convex problems: for the bundle method the gap relative to the gain over
+        W = 0, for the subgradient method the relative change of W. "auto" is the paper's 0.01, and
+        0.001 for the bundle method without cannot-links and known classes.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
+        Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Threads over blocks of rows.
+        Number of threads over blocks of rows.
 
     Attributes
     ----------
     labels_, cluster_sizes_, exemplar_indices_
-        As everywhere.
+        See :class:`AlternatingMarginClustering`.
     coef_, intercept_ : ndarray of shape (n_clusters, n_components) and (n_clusters,)
-        One score for each cluster; intercepts are zero on centred features unless ``balance`` is
-        active.
+        One linear score per cluster. On centred features the intercepts are zero unless ``balance``
+        is active.
     violated_links_ : PairwiseConstraints
-        Links that ``labels_`` break.
+        Links that ``labels_`` violates.
     alpha_ : float
-        The alpha used.
+        The regularisation strength used.
     cv_results_ : dict
-        With ``alpha="cv"``: the values tried under "alpha", and the share of held-out links that
-        were kept under "link_accuracy".
+        With ``alpha="cv"``: the values tried ("alpha") and the fraction of held-out links that
+        were satisfied ("link_accuracy").
     objective_ : float
-        Equation (6).
+        Value of equation (6).
     n_passes_ : int
         Passes over all rows in the last descent.
     history_, n_iter_, stop_reason_
@@ -100,13 +102,14 @@ class PairwiseMarginClustering(BaseMarginClustering):
     Notes
     -----
     In the paper's symbols alpha = lambda s^2, where s is ``feature_scale_``, and
-    ``unlabeled_weight`` is delta. Rows with links or known classes are not among the unlabelled;
-    their ``sample_weight`` matters only where it is zero: then their links are left out.
+    ``unlabeled_weight`` is delta. The ``sample_weight`` of a row with links or a known class has no
+    effect, except that the links of rows with weight zero are left out.
 
-    The paper's literal Algorithm 1 is ``init="eigenvector", n_init=1, solver="subgradient"`` with
-    a number for ``alpha``.
+    The paper's Algorithm 1 is ``init="eigenvector", n_init=1, solver="subgradient"`` with a number
+    for ``alpha``.
 
-    Without any constraint only the unlabelled part is left, and a warning says so.
+    Without constraints and known classes only the loss of the unlabelled rows is minimised, and a
+    warning is raised.
 
     References
     ----------
@@ -191,20 +194,21 @@ class PairwiseMarginClustering(BaseMarginClustering):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster, or the kernel between them for ``kernel="precomputed"``.
+            Rows to cluster, or a kernel matrix if ``kernel="precomputed"``.
         y : ignored
+            Not used.
         constraints : PairwiseConstraints, optional
-            Links between the rows. In a Pipeline, grid search or cross-validation ask for them with
-            ``set_fit_request(constraints=True)``.
+            Links between the rows. In a pipeline, grid search or cross-validation, request them
+            with ``set_fit_request(constraints=True)``.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 where unknown.
+            Known clusters, numbered from 0; -1 if unknown.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 counts like the row given twice, 0 like the row left out. Other weights
-            lie between 1e-12 and 1e12.
+            Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
 
         Returns
         -------
         self : estimator
+            The fitted estimator.
         """
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels, constraints)
@@ -214,42 +218,51 @@ class PairwiseMarginClustering(BaseMarginClustering):
         return {"violated_links_": constraints.violations(host_labels(labels))}
 
     def score(self, X, y=None, *, constraints=None) -> float:
-        """Share of the links that the predicted labels keep; without links, minus the mean loss.
+        """Return the fraction of links that the predicted labels satisfy.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
         y : ignored
+            Not used.
         constraints : PairwiseConstraints, optional
             Links between these rows, such as links held out from the fit.
+
+        Returns
+        -------
+        float
+            Weighted fraction of satisfied links; without links, minus the mean loss.
         """
         if constraints is None or constraints.n_links == 0:
             return super().score(X)
         return constraints.accuracy(self.predict(X))
 
     def next_pairs(self, X, n=1, *, constraints=None, random_state=None) -> np.ndarray:
-        """Pairs of rows to ask a person about next, most informative first.
+        """Suggest pairs of rows to ask about next.
+
+        :class:`~maxmargin.active.PairQueries` also stores the answers and refits the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows to ask about.
+            Rows.
         n : int, default=1
-            How many pairs.
+            Number of pairs.
         constraints : PairwiseConstraints, optional
-            What was answered so far. :class:`~maxmargin.active.PairQueries` keeps the answers and
-            fits the model anew between questions.
+            Links known so far.
         random_state : int, RandomState instance or None, default=None
+            Seed of the suggestions.
 
         Returns
         -------
         ndarray of shape (m, 2)
-            Row numbers; fewer than n where nothing is left to ask.
+            Row numbers, most informative pair first; fewer than ``n`` pairs if no more are left.
         """
         from ..active import suggested_pairs
 
         if not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n must be a whole number of pairs, 1 or more, got {n!r}.")
+            raise ValueError(f"n must be an integer of at least 1, got {n!r}.")
         scores = self.decision_function(X)
         known = PairwiseConstraints(len(scores)) if constraints is None else constraints
         if not isinstance(known, PairwiseConstraints) or len(known) != len(scores):
@@ -267,8 +280,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
             constraints = PairwiseConstraints(n)
         if not isinstance(constraints, PairwiseConstraints):
             raise ValueError(
-                f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}: "
-                "PairwiseConstraints(n_samples, must_link=..., cannot_link=...) makes one."
+                f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}. Use "
+                "PairwiseConstraints(n_samples, must_link=..., cannot_link=...)."
             )
         if len(constraints) != n:
             raise ValueError(f"constraints are about {len(constraints)} rows, but X has {n} rows.")
@@ -276,8 +289,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
             constraints.check(self.n_clusters, known)
         if constraints.n_links == 0 and known is None and self.n_clusters > 1:
             warnings.warn(
-                "No constraints and no partial_labels were given: only the margins of the rows "
-                "themselves are used.",
+                "No constraints and no partial_labels were given: only the loss of the unlabelled "
+                "rows is minimised.",
                 UserWarning,
                 stacklevel=5,
             )
@@ -319,7 +332,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         hu = self.loss == "hu"
         links = sample.links
         if rows.shape[0] * rows.shape[1] <= STORED:
-            rows = rows.stored()  # centred once, not in every pass
+            rows = rows.stored()  # centred once instead of in every pass
         nothing_known = len(links) == 0 and not (sample.known >= 0).any()
         return pair_problem(
             rows,
@@ -356,5 +369,5 @@ class PairwiseMarginClustering(BaseMarginClustering):
     def _precision(self, problem) -> float:
         if self.solver_tol != "auto":
             return self.solver_tol
-        # Without links the starts end in optima that differ by less than a hundredth.
+        # Without links the local optima differ by less than 1 %.
         return SOLVER_TOL if parted(problem) or self.solver == "subgradient" else FINE_TOL

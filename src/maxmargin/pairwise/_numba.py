@@ -107,7 +107,7 @@ def free_losses(S, labels, weights, codes):
         broken = 0.0
         for z in range(k):
             loss = 1.0 + S[i, z] - S[i, own]
-            # z = own costs 1 whatever the scores: no subgradient.
+            # z = own has loss 1 for any scores: no subgradient.
             if loss > 0.0:
                 lead += loss
                 if z != own:

@@ -66,7 +66,7 @@ class PairProblem:
 
     @property
     def constant(self) -> float:
-        """What the risk is at least: the terms z = y of free rows, which are always 1."""
+        """Lower bound of the risk: the terms z = y of free rows, which are always 1."""
         return float(self.free_weights.sum())
 
     def scores(self, coef: np.ndarray) -> np.ndarray:
@@ -149,7 +149,7 @@ class PairProblem:
         return float(self.links.weights.sum() + self.known_weights.sum())
 
     def supervised_by(self, links: np.ndarray, known: np.ndarray) -> PairProblem:
-        """The same rows with some of the links and known classes, which share the weight of all."""
+        """Return the problem with some of the links and known classes and the same total weight."""
         chosen = replace(
             self,
             links=self.links.take(links),
@@ -166,7 +166,7 @@ class PairProblem:
         )
 
     def kept_share(self, S: np.ndarray) -> float:
-        """Share of the links and known classes, by weight, that the scores' labels keep."""
+        """Return the weighted fraction of links and known classes that the scores satisfy."""
         labels = S.argmax(axis=1)
         kept = self.links.weights @ self.links.satisfied(labels)
         kept += self.known_weights @ (labels[self.known_rows] == self.known)

@@ -1,4 +1,4 @@
-"""CCCP on a problem with links, and the search around it: starts, alphas, held-out links."""
+"""CCCP on a problem with links, its initialisations, and the cross-validation of alpha."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
 
 
 def parted(problem: PairProblem) -> bool:
-    """Whether something known keeps the clusters apart."""
+    """Return whether cannot-links or known classes separate the clusters."""
     return not problem.links.same.all() or len(np.unique(problem.known)) > 1
 
 
 @dataclass(frozen=True)
 class State:
-    """A model, the linearisation at it, and what it cost."""
+    """A model, the linearisation at it, and the number of passes."""
 
     coef: np.ndarray
     offset: np.ndarray
@@ -49,7 +49,7 @@ class State:
 class Stage:
     """CCCP on one problem: Algorithm 1 without its schedule.
 
-    ``floor`` is the least weight of a cluster (0: nothing is asked), kept through intercepts.
+    ``floor`` is the minimum weight of a cluster (0: none), enforced by the intercepts.
     """
 
     problem: PairProblem
@@ -60,7 +60,7 @@ class Stage:
     floor: float = 0.0
 
     def init(self, start: Start) -> State:
-        """Only the linearisation of a start is used: its scale says nothing."""
+        """Return the state of an initialisation; only its linearisation is used, not its scale."""
         S = self.problem.scores(start.coef) + start.intercept
         zero = np.zeros_like(start.coef)
         offset = np.zeros(self.problem.k)
@@ -68,11 +68,11 @@ class Stage:
         return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
 
     def resume(self, coef: np.ndarray) -> State:
-        """A model to go on from."""
+        """Return the state of a model to continue from."""
         return self._state(coef, self.problem.scores(coef))
 
     def step(self, state: State) -> State:
-        """Solve the convex problem, fix the clusters anew."""
+        """Solve the convex problem and linearise at its solution."""
         problem = replace(self.problem, offset=state.offset)
         if self.solver == "subgradient":
             found = solve_subgradient(problem, state.at, self.rng, tol=self.tol)
@@ -142,7 +142,7 @@ class Search:
             starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
         if self.literal:
             early = self._stage(first, weights)
-            # The paper takes three steps with the links alone, whatever they change.
+            # The paper makes exactly three steps with the links only.
             states = [
                 self._descend(early, early.init(start), max_iter=LITERAL_STEPS, tol=-1.0).state
                 for start in starts
@@ -166,15 +166,15 @@ class Search:
 
     @property
     def literal(self) -> bool:
-        """Whether the paper's own algorithm is asked for."""
+        """Whether to run the paper's algorithm without changes."""
         return self.solver == "subgradient"
 
     def _followed(self, problem: PairProblem, weights, starts, alphas) -> list[list[State]]:
-        """Every start followed with the links, from strong to weak regularisation.
+        """Run every initialisation with the links only, from strong to weak regularisation.
 
-        Where links are few and the regulariser is weak, many partitions keep all links; those that
-        come down from a stronger one generalise. A very strong one empties clusters where there are
-        many, hence ``ANNEAL_FROM``. Starts that meet go on as one.
+        With few links and weak regularisation, many partitions satisfy all links; those that are
+        reached from stronger regularisation generalise. Very strong regularisation leaves clusters
+        empty if there are many, hence ``ANNEAL_FROM``. Equal partitions are merged.
 
         Returns
         -------
@@ -226,7 +226,7 @@ class Search:
     # -- cross-validation over links --------------------------------------------------------------
 
     def choose_alpha(self) -> tuple[float, dict[str, Any]]:
-        """The alpha whose models keep most held-out links, and the table it was chosen from."""
+        """Return the alpha that satisfies most held-out links, and ``cv_results_``."""
         if not parted(self.problem):
             return DEFAULT_ALPHA, {}
         if self.literal:  # the alpha is no part of the paper's algorithm

@@ -16,7 +16,7 @@ from ._problem import Linearisation, PairProblem
 
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum
 LINE_STEPS, FLAT = 12, 0.1  # a line search ends where the slope is a tenth of the first one
-ROUNDING = 1e-9  # of the objective at W = 0: no gap below it is asked for
+ROUNDING = 1e-9  # relative to the objective at W = 0: smallest gap that can be required
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def solve_bundle(
 ) -> Solution:
     """Minimise the convex problem from ``coef`` (scores ``S``) until the bound is close.
 
-    Ends when the gap is at most ``tol`` of what was gained over W = 0: measured against the
-    objective itself, W = 0 would do wherever the regulariser is strong.
+    Stops when the gap is at most ``tol`` times the improvement over W = 0. Relative to the
+    objective itself, W = 0 would be accepted under strong regularisation.
     """
     floor, zero = problem.constant, problem.at_zero()
     best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])

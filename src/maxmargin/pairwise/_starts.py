@@ -1,6 +1,6 @@
-"""Where the search for a clustering with links starts from.
+"""Initialisations of the search with links.
 
-A start is a linear model (W, b): only the labels and desired clusters at its scores matter.
+An initialisation is a linear model (W, b), of which only the labels and desired clusters are used.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def random_start(k: int, rank: int, rng) -> Start:
 def pair_starts(
     problem: PairProblem, few: PairProblem | None, points: np.ndarray, kind: str, n_init: int, rng
 ) -> list[Start]:
-    """``n_init`` starts of one kind, or of all kinds for "auto", named to fit the known classes.
+    """Return ``n_init`` initialisations of one kind, or of all kinds for "auto".
+
+    Their clusters are numbered to fit the known classes.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ def pair_starts(
 
 
 def _all_starts(problem, few, points, kind, n_init, rng) -> Iterator[Start]:
-    """Starts in the order of their merits, made as they are asked for; random ones without end."""
+    """Yield initialisations in order of usefulness, ending in infinitely many random ones."""
     k, rank = problem.k, problem.rows.shape[1]
     if kind in ("auto", "eigenvector") and few is not None:
         for shrinkage in SHRINKAGE:
@@ -138,7 +140,7 @@ def _all_starts(problem, few, points, kind, n_init, rng) -> Iterator[Start]:
 
 
 def _named(start: Start, problem: PairProblem) -> Start:
-    """The start with its clusters in the order that suits the known classes best."""
+    """Return the initialisation with clusters in the order that fits the known classes best."""
     if len(problem.known_rows) == 0:
         return start
     S = scores(problem.rows.take(problem.known_rows), start.coef) + start.intercept

@@ -18,8 +18,8 @@ The first three terms are f'Af, and ff' becomes any positive semi-definite matri
     \max_\gamma \sum_i \gamma_i \quad\text{with}\quad A - \mathrm{diag}(\gamma) \succeq 0,\;
     0 \le \gamma \le s
 
-A labelling y has F = yy' and the value y'Ay, which no gamma exceeds. ``"full"`` relaxes the SVM
-itself, without a bias, and replaces yy' by a label relation matrix M: see
+A labelling y has F = yy' and the objective y'Ay, an upper bound on every dual objective. ``"full"``
+relaxes the SVM itself, without intercept, and replaces yy' by a label relation matrix M: see
 :mod:`maxmargin.semidefinite._relation`.
 
 =================================================  ================================================
@@ -36,9 +36,9 @@ section III-E, O(n^6.5) and O(n^4.5)               ``_interior_point``: O(n^3) p
 section IV-C, recursive splits                     ``_core.tree.recursive_splits``
 =================================================  ================================================
 
-(s is ``feature_scale_``.) The many-cluster program of Xu & Schuurmans (AAAI 2005) is left out: an
-interior point needs O(n^7) operations for it, 1e14 for 100 rows. More than two clusters are found
-by splitting recursively instead.
+(s is ``feature_scale_``.) The multi-class relaxation of Xu & Schuurmans (AAAI 2005) is not
+implemented: an interior point method needs O(n^7) operations for it, 1e14 for 100 rows. More than
+two clusters are found by recursive splits instead.
 """
 
 from ._estimator import SemidefiniteMarginClustering

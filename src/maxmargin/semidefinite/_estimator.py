@@ -44,14 +44,14 @@ MARGIN_GAP = 1e-3
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far a labelling is from the bound of the relaxation.
+    """Objective of a labelling and the lower bound of the relaxation.
 
-    Attributes
+    Parameters
     ----------
     objective : float
-        Value of the labelling in the relaxation's own objective.
+        Objective of the relaxation for the labelling.
     lower_bound : float
-        No labelling has a lower one.
+        Lower bound on the objective of all labellings.
     """
 
     objective: float
@@ -59,15 +59,15 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How much of the objective is above the bound: 0 proves that no labelling is better."""
+        """Relative gap between objective and bound: 0 proves that no labelling is better."""
         return (self.objective - self.lower_bound) / max(self.objective, 1e-300)
 
 
 class SemidefiniteMarginClustering(BaseMarginClustering):
-    """Margin clustering by a convex relaxation: no starts, no local optima, and a lower bound.
+    """Margin clustering by a convex relaxation, without local optima and with a lower bound.
 
-    Use it where a few hundred rows matter, or to certify what a fast method has found. Of many
-    rows a sample is solved, and its model labels the others.
+    Use it for a few hundred rows, or to certify the labels of a faster method. For more rows, a
+    sample is solved and the model predicts the labels of the others.
 
     Parameters
     ----------
@@ -85,53 +85,54 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default=None
         Rank of the feature map; None is exact.
     alpha : float, default=0.03
-        Strength of the regulariser, from 1e-12 to 1e12; the default was picked with the labels of a
-        dozen small sets in view. Where it is so large that scores of +-1 do not pay, the result is
-        the leading principal component of the kernel.
+        Regularisation strength, from 1e-12 to 1e12. The default was chosen with the labels of a
+        dozen small data sets. If alpha is too large, the relaxation degenerates to kernel PCA.
     size_penalty : float, default=10
-        Weight of the squared mean score, from 1e-12 to 1e12, ``"generalized"`` only. Up to 1, all
-        rows in one cluster can be the best solution.
+        Penalty on unequal cluster sizes: weight of the squared mean score, from 1e-12 to 1e12,
+        ``"generalized"`` only. Up to 1, the optimum can be a single cluster.
     ridge : float, default=0.1
-        Added to the diagonal of a kernel with unit mean diagonal, ``"generalized"`` only: most
-        kernels are singular, and the relaxation needs their inverse. Labels hardly depend on it;
-        the smaller it is, the further are labellings from the bound. A ridge below 1e-8 is raised
-        to that, with a warning; the largest is 1e12.
+        Added to the diagonal of a kernel with unit mean diagonal, ``"generalized"`` only, because
+        the relaxation needs the inverse of the kernel matrix. Labels hardly depend on it; a smaller
+        ridge gives a looser bound. Values below 1e-8 are raised to 1e-8, with a warning; the
+        maximum is 1e12.
     balance : float, default=0.7
-        Every cluster keeps at least ``balance * n / n_clusters`` rows. In the full form this is a
-        constraint of the relaxation; in the generalized form it only bounds the cut.
+        Every cluster has at least ``balance * n / n_clusters`` rows. In the full form this is a
+        constraint of the relaxation; in the generalized form it only limits the threshold.
     max_samples : int or "auto", default="auto"
-        Most distinct rows to solve for; "auto" is 2000, for the full form 200. Of more rows a
-        random sample is solved, and all bounds and objectives are those of the sample.
+        Maximum number of distinct rows to solve for; "auto" is 2000, or 200 in the full form. For
+        more rows a random sample is solved, and bounds and objectives are those of the sample.
     max_iter : int, default=100
-        Most iterations of the interior point; for the full form, thousands of iterations of scs.
+        Maximum number of interior point iterations; in the full form, thousands of iterations of
+        scs.
     tol : float, default=1e-6
-        Relative duality gap at which to stop; for the full form scs is asked for ten times this.
+        Relative duality gap at which to stop; ten times this in the full form.
     verbose : int, default=0
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
-        Only the subsample for ``gamma="median"`` of more than 1000 rows depends on it.
+        Seed of the samples for ``max_samples`` and ``gamma="median"``.
     n_jobs : int or None, default=None
-        Threads over blocks of rows.
+        Number of threads over blocks of rows.
 
     Attributes
     ----------
     labels_, cluster_sizes_, exemplar_indices_
-        As everywhere. The signs of the leading eigenvector are the labels of an SVM, and its
-        predictions are ``labels_``.
+        See :class:`AlternatingMarginClustering`. ``labels_`` are the predictions of an SVM that is
+        fitted to the signs of the leading eigenvector.
     coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
-        That SVM, one for every split.
+        The SVM of every split.
     lower_bound_ : float
-        No two-way labelling of the rows has a lower objective (of the first split, if there are
-        several). It holds however early the solver stopped.
+        Lower bound on the objective of all two-way labellings (of the first split). It is valid
+        even if the solver stopped early.
     objective_ : float
-        Value of ``labels_`` in the same objective; over several splits, their weighted mean.
+        The same objective for ``labels_``; for several splits, the weighted mean.
     duality_gap_ : float
-        Relative duality gap that the solver reached.
+        Relative duality gap of the solver.
     alpha_ : float
-        The alpha used.
+        The regularisation strength used.
     history_ : list of float
         Lower bound after each iteration.
     n_iter_, stop_reason_
-        As everywhere.
+        See :class:`AlternatingMarginClustering`.
 
     Notes
     -----
@@ -160,7 +161,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     True
     """
 
-    # A convex problem: there is nothing to start from.
+    # A convex problem needs no initialisation.
     warm_start = False
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
@@ -212,20 +213,20 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         self.n_jobs = n_jobs
 
     def certificate(self, labels) -> Certificate:
-        """How far a two-way labelling of the training rows is from the bound.
+        """Compare a two-way labelling of the training rows with the lower bound.
 
-        The objective is that of the relaxation itself: y'Ay in the generalized form, and for the
-        full form that of an SVM without a bias. Labels may come from any method.
+        The objective is that of the relaxation: y'Ay in the generalized form, and that of an SVM
+        without intercept in the full form.
 
         Parameters
         ----------
         labels : array-like of shape (n_samples,)
-            Two different values.
+            Labels from any method; two different values.
 
         Returns
         -------
         Certificate
-            With ``objective``, ``lower_bound`` and their relative ``gap``.
+            ``objective``, ``lower_bound`` and their relative ``gap``.
 
         Examples
         --------
@@ -246,13 +247,13 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         return Certificate(value, self.lower_bound_)
 
     def _own_objective(self, matrix, signs, shares) -> float:
-        """Value of a labelling in the objective that is relaxed."""
+        """Return the objective of a labelling before relaxation."""
         if self.relaxation == "full":
             return margin_objective(matrix, signs, shares, self.alpha)
         return labelling_value(matrix, signs, shares)
 
     def _as_signs(self, labels) -> np.ndarray:
-        """-1 or +1 for every row of the relaxation from one label per row of X."""
+        """Return -1 or +1 for every row of the relaxation from one label per row of X."""
         labels, rows = np.asarray(labels), self._relaxed_rows
         if labels.shape != rows.shape:
             raise ValueError(f"labels must have shape {rows.shape}, got {labels.shape}.")
@@ -272,19 +273,12 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         off = abs(float(self._relaxed_shares @ signs))
         if off > self._relaxed_bound + 1e-9:
             raise ValueError(
-                f"labels put {0.5 + 0.5 * off:.1%} of the rows into one cluster; with balance="
-                f"{self.balance} the bound holds for at most {0.5 + 0.5 * self._relaxed_bound:.1%}."
+                f"labels have {0.5 + 0.5 * off:.1%} of the rows in one cluster; with balance="
+                f"{self.balance} the bound is valid for at most "
+                f"{0.5 + 0.5 * self._relaxed_bound:.1%}."
             )
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Peak memory in bytes that a fit needs beyond X itself.
-
-        Examples
-        --------
-        >>> from maxmargin import SemidefiniteMarginClustering
-        >>> SemidefiniteMarginClustering().estimate_memory(1000, 20) / 2**20 < 200
-        True
-        """
         # Twelve n x n matrices at the same time; scs keeps some fifty numbers for each entry of M.
         matrices = 12 if self.relaxation == "generalized" else 100
         solved = min(n_samples, self._most())
@@ -341,7 +335,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             return relaxed
         A = score_penalty(Z, shares, self.alpha, self.size_penalty, self._usable_ridge())
         masses = np.bincount(group, shares)
-        # In units of the square root of its mass every group has the box [0, 1].
+        # In units of the square root of its mass the box of every group is [0, 1].
         to_group = np.zeros((len(masses), len(shares)))
         to_group[group, np.arange(len(shares))] = sign * np.sqrt(shares / masses[group])
         grouped = A if len(masses) == len(shares) else to_group @ A @ to_group.T
@@ -364,9 +358,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         heaviest = 2.0 * pull.max() - pull.sum()
         if heaviest > bound + 1e-9:
             raise ValueError(
-                f"balance={self.balance} cannot be met: rows that must stay together weigh "
-                f"{0.5 + 0.5 * heaviest:.1%} of all, and at most {0.5 + 0.5 * bound:.1%} may be in "
-                "one cluster. Lower balance."
+                f"balance={self.balance} cannot be met: rows that must be in one cluster "
+                f"have {0.5 + 0.5 * heaviest:.1%} of the weight, and a cluster may have at most "
+                f"{0.5 + 0.5 * bound:.1%}. Lower balance."
             )
         found = solve_relation(problem, 10.0 * self.tol, self.max_iter)
         soft = leading_scores(found.M)
@@ -380,17 +374,17 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         if self.ridge >= LEAST_RIDGE:
             return self.ridge
         warnings.warn(
-            f"ridge={self.ridge:g} leaves the kernel singular to working precision; "
-            f"{LEAST_RIDGE:g} is used.",
+            f"ridge={self.ridge:g} leaves the kernel matrix numerically singular; "
+            f"{LEAST_RIDGE:g} is used instead.",
             UserWarning,
             stacklevel=2,
         )
         return LEAST_RIDGE
 
     def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> SplitState:
-        """An SVM on the labels of the relaxation, and what it makes of the rows."""
+        """Fit an SVM to the labels of the relaxation and label the rows with it."""
         rows: dict[str, Any] = {"weights": weights, "known": known, "sizes": sizes}
-        # An eigenvector has no sign of its own; known labels give it one.
+        # The sign of an eigenvector is arbitrary; known labels determine it.
         soft = relaxed.soft * (-1.0 if weights @ (known * relaxed.soft) < 0 else 1.0)
         signs = signed_or_balanced_split(soft, 0.0, "squared", **rows).signs
         fit = fit_piecewise(
@@ -415,7 +409,7 @@ class Relaxed:
     soft : ndarray of shape (n,)
         Soft labels: the leading eigenvector.
     bound : float
-        Largest difference of the shares of two clusters for which ``lower`` holds.
+        Largest difference of the shares of two clusters for which ``lower`` is valid.
     """
 
     matrix: np.ndarray
@@ -430,7 +424,7 @@ class Relaxed:
     stop_reason: str
 
     def attributes(self) -> dict:
-        """What a fitted model keeps of it."""
+        """Return the fitted attributes."""
         return {
             "lower_bound_": self.lower,
             "duality_gap_": self.gap,
@@ -442,10 +436,10 @@ class Relaxed:
 
 
 def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) -> np.ndarray:
-    """A of f'Af, for scores in units of the square roots of the shares, f_i sqrt(s_i).
+    """Return A of f'Af, for scores in units of the square roots of the shares, f_i sqrt(s_i).
 
     With u = sqrt(s) and centred rows, K_s = diag(u) Z Z' diag(u) has K_s u = 0. Minimising over w
-    gives (K_s + rho I)^-1, and over b takes u out of it: the Schur complement of (7) in one step.
+    gives (K_s + rho I)^-1, and over b projects u out: the Schur complement of (7) in one step.
 
     Examples
     --------
@@ -458,30 +452,30 @@ def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) ->
     u = np.sqrt(shares)
     half = u[:, None] * Z
     rho = ridge / len(u)
-    # u is an eigenvector: with the eigenvalue 1 + rho instead of rho it can be taken out exactly.
+    # u is an eigenvector: with eigenvalue 1 + rho instead of rho it can be removed exactly.
     inverse = linalg.inv(half @ half.T + rho * np.eye(len(u)) + np.outer(u, u))
     inverse = 0.5 * alpha * 0.5 * (inverse + inverse.T)
     return inverse + (size_penalty - 0.5 * alpha / (1.0 + rho)) * np.outer(u, u)
 
 
 def labelling_value(A: np.ndarray, signs: np.ndarray, shares: np.ndarray) -> float:
-    """y'Ay, with A in units of the square roots of the shares."""
+    """Return y'Ay, with A in units of the square roots of the shares."""
     y = signs * np.sqrt(shares)
     return float(y @ A @ y)
 
 
 def leading_scores(M: np.ndarray) -> np.ndarray:
-    """Leading eigenvector, its largest entry positive."""
+    """Return the leading eigenvector with positive largest entry."""
     n = len(M)
     vectors = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1]
-    if vectors.shape[1] == 0:  # LAPACK's search for one of nearly equal eigenvalues finds none
+    if vectors.shape[1] == 0:  # LAPACK's bisection can miss one of nearly equal eigenvalues
         vectors = linalg.eigh(M)[1]
     v = vectors[:, -1]
     return v * np.sign(v[np.abs(v).argmax()])
 
 
 def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number of the group of each row and its sign there; rows of known side are one group.
+    """Return the group and sign of each row; all rows with known side are one group.
 
     Examples
     --------
@@ -496,8 +490,9 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _warn_of_gap(gap: float, tol: float) -> None:
     warnings.warn(
-        f"The relaxation stopped at a relative duality gap of {gap:.2g}, not tol={tol:g}: rounding "
-        "allows no more steps. The lower bound holds; raise ridge or alpha for a tighter one.",
+        f"The relaxation stopped at a relative duality gap of {gap:.2g} instead of tol={tol:g} "
+        "because of rounding errors. The lower bound is valid; raise ridge or alpha for a tighter "
+        "one.",
         ConvergenceWarning,
         stacklevel=2,
     )

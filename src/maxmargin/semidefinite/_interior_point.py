@@ -6,13 +6,13 @@ and its dual
 
     min over Z of   <A, Z> + sum_i t_i     with   diag(Z) + t - s = prices,   Z >= 0, s, t >= 0
 
-Every gamma of the iteration is feasible, and every Z becomes so with t = (prices - diag(Z))_+:
-whenever it ends, there is a lower and an upper bound. A general solver keeps
-n^2 unknowns and factors their Newton system; here dS is diagonal, so the Newton system in gamma is
+Every iterate gamma is feasible, and every Z is feasible with t = (prices - diag(Z))_+, so there are
+always a lower and an upper bound. A general solver has n^2 unknowns and factorises their Newton
+system; here dS is diagonal, so the Newton system in gamma is
 
     (Z o S^-1 + diag(s / gamma + t / (1 - gamma))) dgamma = ...
 
-of size n, and one iteration is a handful of n x n products and factorisations.
+of size n, and one iteration needs a few n x n products and factorisations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROUNDING = 1e-14  # of the trace: smaller eigenvalues are not known
 
 @dataclass(frozen=True)
 class Point:
-    """Where an iteration stands: gamma, Z and the multipliers of the box.
+    """An iterate: gamma, Z and the multipliers of the box.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the iteration ended: ``lower <= optimum <= upper``."""
+    """Result of the iteration: ``lower <= optimum <= upper``."""
 
     gamma: np.ndarray
     Z: np.ndarray
@@ -243,7 +243,7 @@ def _room_inside(root: np.ndarray, change: np.ndarray) -> float:
     """How far ``root root'`` can go before it stops being positive definite.
 
     That is minus one over the smallest eigenvalue of ``root^-1 change root^-T``, from a few Lanczos
-    steps; their error bound keeps the answer on the safe side. A vector stands for a diagonal.
+    steps; their error bound makes the result conservative. A vector represents a diagonal matrix.
     """
 
     def product(v):

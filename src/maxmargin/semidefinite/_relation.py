@@ -11,9 +11,9 @@ with c = sqrt(alpha / 2): the paper's eta is 1 + mu - nu, its C is 1 / (n alpha)
 delta is 2 / alpha times this value. Rows with known labels move together, so M has one row and
 column for all of them.
 
-scs sees T = q tau and q nu with q = alpha n^2, and c sqrt(q) eta. Its numbers are then all of the
-size of M and K, in the dual as well, where (K o lam lam') / (2 alpha) with lam near 1 / n would be
-tiny: a tenth of the iterations.
+For scs the variables are scaled to T = q tau, q nu and c sqrt(q) eta with q = alpha n^2. All
+numbers then have the scale of M and K, also in the dual, where (K o lam lam') / (2 alpha) with lam
+near 1 / n would be tiny. This saves nine tenths of the iterations.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _margin_block(problem: RelationProblem, eta, tau):
 
 
 def proven_bound(problem: RelationProblem, multipliers: np.ndarray) -> float:
-    """A lower bound that holds whatever scs has done.
+    """Return a lower bound that is valid for any output of scs.
 
     For any dual variables 0 <= lam <= s of the SVM the value is at least
     ``sum(lam) - max over M of <M, Q>`` with Q = (K o lam lam') / (2 alpha). And for any r,
