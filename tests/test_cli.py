@@ -112,7 +112,7 @@ def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run,
     assert "auto: 80 rows, 4 columns -> 4 clusters" in out
     assert re.search(r"cluster +rows +share +confidence +most certain row", out)
     assert "4 clusters: stability under subsampling 1.00" in out
-    assert "The clusters are stable." in out
+    assert "The clusters are stable: " in out
     code, told = run_json("fit d.csv -k 2 --drop who")
     assert told["cluster_sizes"] == [25, 15] and min(told["confidence"]) > 0.9
     assert told["stability"] == 1.0 and len(told["report"]) >= 3
