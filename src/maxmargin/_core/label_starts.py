@@ -91,6 +91,7 @@ def label_starts(
             for _ in range(N_KICKS):
                 pool.append(improved(kicked(pool[0][1], fixed, k, rng)))
                 pool.sort(key=lambda pair: -pair[0])
+            starts = [labels for _, labels in pool[:n_starts]]
             kept = 0
             for at, (value, labels) in enumerate(pool):
                 if at and value > pool[at - 1][0] * (1.0 - 1e-9):

@@ -37,10 +37,12 @@ from ._cuts import LabelledCuts, Look
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
 OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
-FINALISTS = 2
+WANDERED = 0.01  # relative gap at which the wandering ends
+WANDERERS, FINALISTS = 4, 2  # candidates that are followed on few rows, and on more
 PRICE_TRIES, SETTLE_ROUNDS = 6, 10
 LOWER = 1e-6  # of F: a smaller fall is no progress
 SHORT = 1e-6
+PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
 STALE = 200  # cuts for given labels by which the gap does not shrink
 CCCP_STOP = 0.01  # of the paper's CCCP
 
@@ -86,7 +88,7 @@ class Task:
     features : feature map
         That the rows come from, for a checkpoint.
     opening : Penalty or None
-        Simpler penalty under which candidates are compared.
+        Simpler penalty, nowhere below ``penalty``, under which candidates are compared.
     """
 
     penalty: Penalty
@@ -182,6 +184,13 @@ class Problem:
     def _held(self, model) -> Look:
         return self.cuts.look(*model, np.zeros(self.cuts.k), fixed=self.cuts.labels)
 
+    def replace_penalty(self) -> None:
+        """Go over from the simpler penalty of the opening to that of the task: F does not rise."""
+        loss = self.objective - self.penalty.value(*self.model)
+        self.penalty = self.task.penalty
+        self.objective = loss + self.penalty.value(*self.model)
+        self._solve_cuts()
+
     def solve(self, gap: float, above: float = np.inf) -> None:
         """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
 
@@ -190,8 +199,7 @@ class Problem:
         """
         least, since = self.gap, 0
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
-            best, ahead = self.model, self.ahead
-            point = 0.5 * (best[0] + ahead[0]), 0.5 * (best[1] + ahead[1])
+            point = halfway(self.model, self.ahead)
             look = self._held(point)
             self.cuts.add(look, point)
             self._solve_cuts()
@@ -225,6 +233,28 @@ class Problem:
             self.take(look, self.model, prices, raised)
             if self.gap <= 2.0 * gap * self.objective or self.reason is not None:
                 return
+
+    def wander(self) -> None:
+        """Add one cut and relabel in every pass, as the cuts suggest; end at the best model met.
+
+        F may rise on the way: this crosses ridges at which :meth:`descend` stops.
+        """
+        best: Any = (np.inf,)
+        since, point = 0, self.model
+        while since < PATIENCE and self.reason is None:
+            look, prices, raised = self._labelled(
+                point, divergence_prices(self.sizes, self.task.entropy)
+            )
+            self.take(look, point, prices, raised)
+            self.cuts.prune()
+            since = 0 if self.objective < (1.0 - PROGRESS) * best[0] else since + 1
+            if self.objective < best[0]:
+                best = self.objective, point, prices, raised
+            if self.gap <= WANDERED * self.objective:
+                break
+            point = halfway(best[1], self.ahead)
+        if self.objective > best[0]:
+            self.take(self.cuts.look(*best[1], best[2]), *best[1:])
 
     def _relabelled(self) -> tuple[float, Look, np.ndarray, np.ndarray]:
         """Return the lowest F that labels of the model have, the pass and its prices.
@@ -325,6 +355,11 @@ class Problem:
         self.objective, self.bound, self.model, self.prices, self.floor_prices, self.sizes = best
 
 
+def halfway(model, ahead) -> tuple[np.ndarray, np.ndarray]:
+    """Return the model halfway between the best one and the one that the cuts suggest."""
+    return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
+
+
 @dataclass(frozen=True)
 class Found:
     """Where the search ended, what every candidate costs, and the k-means partition's F."""
@@ -420,19 +455,31 @@ def search(
     else:
         few, task_few, within = subsample(some, task_there, START_ROWS, rng)
         candidates = initial_labels(few, kmeans[within], init, n_init, rng, task_few.floor)
-    opened = [Problem(few.fresh(), task_few, task.opening).hold(labels) for labels in candidates]
-    paper = task.nesting == "paper"
-    for problem in opened:
-        problem.follow_paper() if paper else problem.solve(OPENING)
-    objectives = [problem.objective for problem in opened]
+    opened, objectives, paper = [], [], task.nesting == "paper"
+    for labels in candidates:
+        problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
+        if paper:
+            problem.follow_paper()
+        else:  # no further than it takes to see that others are better
+            rank = sorted(objectives)[:WANDERERS]
+            problem.solve(OPENING, above=rank[-1] if len(rank) == WANDERERS else np.inf)
+        opened.append(problem)
+        objectives.append(problem.objective)
     ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
+    if not paper:
+        for problem in ranked[:WANDERERS]:
+            problem.wander()
+        ranked = sorted(ranked[:WANDERERS], key=lambda problem: problem.objective)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
-        problem.reason = None
         if few is not some:
             problem = Problem(some.fresh(), task_there, task.opening).follow(problem)
+        problem.history, problem.reason = [], None
         finalists.append(problem)
         problem.follow_paper() if paper else problem.descend(FOLLOWED)
+        if task.opening is not None:
+            problem.replace_penalty()
+            problem.descend(FOLLOWED)
     best = min(finalists, key=lambda problem: problem.objective)
     if not paper:
         best.descend(0.5 * task.tol)
