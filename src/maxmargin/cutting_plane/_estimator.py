@@ -34,7 +34,7 @@ final margin problem is solved to a certified gap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -43,17 +43,19 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
+from .._core.features import KERNELS
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
-from ._search import GROWTH, NOTHING_FOUND, SAMPLE_BYTES, START_ROWS, Task, search
+from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, search, warn_floor
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
 ROW_BYTES = 3 + 40 + 3 * 4
 
+CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
 ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
 
 
@@ -167,10 +169,12 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
         "alpha": [StrOptions({"auto"}), STRENGTH],
+        "kernel": [StrOptions({"auto", *KERNELS}), callable],
+        "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
+        "fit_intercept": [StrOptions({"auto"}), "boolean"],
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
-        "nesting": [StrOptions({"merged", "paper"})],
-        "anneal": [StrOptions({"auto"}), "boolean"],
+        "nesting": [StrOptions({"labels", "paper"})],
         "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
     }
 
@@ -178,20 +182,21 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         self,
         n_clusters=2,
         *,
-        kernel="linear",
+        kernel="auto",
         gamma="median",
         degree=3,
         coef0=1,
         n_components="auto",
         alpha="auto",
-        balance=0.5,
+        size_entropy="auto",
+        balance=0.0,
+        fit_intercept="auto",
         score_balance=None,
         center=True,
-        nesting="merged",
-        anneal="auto",
+        nesting="labels",
         init="auto",
         n_init="auto",
-        max_iter=200,
+        max_iter=1000,
         tol=0.01,
         warm_start=False,
         verbose=0,
@@ -205,11 +210,12 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         self.coef0 = coef0
         self.n_components = n_components
         self.alpha = alpha
+        self.size_entropy = size_entropy
         self.balance = balance
+        self.fit_intercept = fit_intercept
         self.score_balance = score_balance
         self.center = center
         self.nesting = nesting
-        self.anneal = anneal
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -233,7 +239,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         """
         cuts = 40 * self.n_clusters * 8  # bytes per feature
         if self.kernel == "linear" and self.n_components in ("auto", None):
-            largest = max(START_ROWS * GROWTH * 8 * n_features, SAMPLE_BYTES) if in_blocks else 0
+            largest = SAMPLE_ROWS * 8 * n_features if in_blocks else 0
             return int(ROW_BYTES * n_samples + 4 * cuts * n_features + largest)
         mapped = super().estimate_memory(n_samples, n_features, in_blocks)
         return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
@@ -251,28 +257,33 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
                 mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
+        constant = CONSTANT if self._has_intercept() else 0.0
         task = Task(
-            penalty=Ridge(alpha, bound, mean),
+            penalty=Ridge(alpha, bound, mean, constant),
             floor=size_floor(self.balance, weights.sum(), k, data.whole),
+            entropy=default_entropy(self.size_entropy, self.balance),
             nesting=self.nesting,
-            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
             tol=self.tol,
             max_iter=self.max_iter,
             watch=data.watch,
             features=fmap,
         )
         found = search(
-            LabelledCuts(rows, weights, data.known, k),
+            LabelledCuts(rows, weights, data.known, k, constant=constant),
             task,
+            None if self._pairwise else data.X,
             given=data.initial,
             init=self.init,
-            n_starts=10 if self.n_init == "auto" else self.n_init,
+            n_init=self.n_init,
             rng=data.rng,
         )
-        state = found.outcome.state
-        if state.missing > 0:
-            warn_short(self.balance, state.missing, task.floor)
+        warn_floor(found.problem, self.balance)
         return Model(fmap, **found.fields, extras=found.report)
+
+    def _has_intercept(self) -> bool:
+        if self.fit_intercept != "auto":
+            return bool(self.fit_intercept)
+        return self.balance == 0 and self.score_balance is None and self.nesting != "paper"
 
 
 def default_alpha(k: int) -> float:
@@ -289,6 +300,13 @@ def default_alpha(k: int) -> float:
     return 0.03 * k / (2.0 * (k - 1) ** 2)
 
 
+def default_entropy(size_entropy: float | str, balance: float) -> float:
+    """Return tau: "auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing."""
+    if size_entropy != "auto":
+        return float(size_entropy)
+    return 0.3 if balance == 0 else 0.0
+
+
 @dataclass(frozen=True)
 class Ridge:
     """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
@@ -300,26 +318,28 @@ class Ridge:
         On the difference of two mean scores.
     mean : ndarray or None
         The mean row where features are not centred; None where intercepts are free instead.
+    constant : float
+        Value of the constant feature whose coefficients are the intercepts; 0 for none.
     """
 
     alpha: float
     bound: float | None = None
     mean: np.ndarray | None = None
+    constant: float = 0.0
 
-    def at(self, alpha: float) -> Ridge:
-        """The same of another strength."""
-        return replace(self, alpha=alpha)
-
-    def value(self, coef: np.ndarray) -> float:
-        """What coefficients cost."""
-        return 0.5 * self.alpha * float((coef * coef).sum())
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return what coefficients and intercepts cost."""
+        square = float((coef * coef).sum())
+        if self.constant:
+            square += float(intercept @ intercept) / self.constant**2
+        return 0.5 * self.alpha * square
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Value of problem (20) for the cuts, and its coefficients and intercepts."""
+        """Return the value of problem (20) for the cuts, its coefficients and intercepts."""
         k, alpha, pool = cuts.k, self.alpha, cuts.pool
         if self.bound is None:
             solution = pool.solve(alpha)
-            return solution.value, (pool.coef(alpha).reshape(k, -1), np.zeros(k))
+            return solution.value, cuts.split(pool.coef(alpha))
         if self.mean is None:
             solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
             return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)

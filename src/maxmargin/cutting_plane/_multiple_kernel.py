@@ -55,12 +55,12 @@ from .._core.dedup import FitInput
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
-from ._estimator import default_alpha
+from ._estimator import CONSTANT, default_alpha, default_entropy
 from ._kernel_list import fit_stack, kernel_of, read_sources
-from ._kernel_weights import normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, search
+from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
+from ._search import NOTHING_FOUND, Task, search, warn_floor
 
 # Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
 # more than a few dimensions: under them any labels look separated, and the objective says nothing.
@@ -176,12 +176,13 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         "kernels": [StrOptions({"default", "paper", "precomputed"}), list, tuple],
         "alpha": [StrOptions({"auto"}), STRENGTH],
         "weight_norm": [Interval(Real, 1, None, closed="left")],
+        "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
+        "fit_intercept": [StrOptions({"auto"}), "boolean"],
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
         "normalize": ["boolean"],
         "solver": [StrOptions({"qp", "socp"})],
         "subset": [Interval(Integral, 1, None, closed="left"), None],
-        "anneal": [StrOptions({"auto"}), "boolean"],
         "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
     }
 
@@ -193,16 +194,17 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         n_components=100,
         alpha="auto",
         weight_norm=2,
-        balance=0.5,
+        size_entropy="auto",
+        balance=0.0,
+        fit_intercept="auto",
         score_balance=None,
         center=True,
         normalize=True,
         solver="qp",
         subset=None,
-        anneal="auto",
         init="auto",
         n_init="auto",
-        max_iter=200,
+        max_iter=1000,
         tol=0.01,
         warm_start=False,
         verbose=0,
@@ -214,13 +216,14 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         self.n_components = n_components
         self.alpha = alpha
         self.weight_norm = weight_norm
+        self.size_entropy = size_entropy
         self.balance = balance
+        self.fit_intercept = fit_intercept
         self.score_balance = score_balance
         self.center = center
         self.normalize = normalize
         self.solver = solver
         self.subset = subset
-        self.anneal = anneal
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -347,41 +350,42 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         # With even weights the kernels add up to one of mean square M^(1 - 1/p).
         whole = len(names) ** (1.0 - 1.0 / self.weight_norm)
         alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
+        intercept = self.fit_intercept
+        if intercept == "auto":
+            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
+        constant = CONSTANT if intercept else 0.0
         penalty = KernelWeights(
-            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver
+            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver, constant
         )
         weights, known = data.weights[chosen], data.known[chosen]
         task = Task(
             penalty=penalty,
             floor=size_floor(self.balance, weights.sum(), k, data.whole),
-            nesting="merged",
-            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
+            entropy=default_entropy(self.size_entropy, self.balance),
+            nesting="labels",
             tol=self.tol,
             max_iter=self.max_iter,
             watch=data.watch,
             features=fmap,
+            opening=replace(penalty, even=True) if len(names) > 1 else None,
         )
         given = data.initial
+        raw = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
         found = search(
-            LabelledCuts(rows, weights, known, k, fmap.blocks),
+            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
             task,
+            None if self._has_matrices() else raw,
             given=None if given is None else given[chosen],
             init=self.init,
-            n_starts=max(10, 2 * len(names) + 2) if self.n_init == "auto" else self.n_init,
+            n_init=self.n_init,
             rng=data.rng,
         )
-        state = found.outcome.state
-        if state.missing > 0:
-            warn_short(self.balance, state.missing, task.floor)
-        self._warn_if_trivial(state.value, alpha)
-        report = found.report
-        constant = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
-        beta = np.where(constant, 0.0, penalty.weights(state.coef))
-        fields = found.fields
-        if k == 2:
-            fields["history"] = report["best_history_"]
+        warn_floor(found.problem, self.balance)
+        self._warn_if_trivial(found.problem.objective, alpha)
+        constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
+        beta = np.where(constants, 0.0, penalty.weights(found.problem.model[0]))
         weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
-        return Model(fmap, **fields, extras={**report, **weights_found, **width})
+        return Model(fmap, **found.fields, extras={**found.report, **weights_found, **width})
 
     def _warn_if_trivial(self, value: float, alpha: float) -> None:
         if value > TRIVIAL:
@@ -413,6 +417,10 @@ class KernelWeights:
     bound : float or None
         On the difference of two mean scores.
     solver : {"qp", "socp"}
+    constant : float
+        Value of the constant feature whose coefficients are the intercepts; 0 for none.
+    even : bool
+        Keep all weights equal.
     """
 
     alpha: float
@@ -420,13 +428,11 @@ class KernelWeights:
     blocks: tuple[slice, ...]
     bound: float | None = None
     solver: str = "qp"
-
-    def at(self, alpha: float) -> KernelWeights:
-        """The same of another strength."""
-        return replace(self, alpha=alpha)
+    constant: float = 0.0
+    even: bool = False
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
-        """Best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
+        """Return the best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
 
         Examples
         --------
@@ -435,19 +441,25 @@ class KernelWeights:
         array([1., 0.])
         """
         squares = self._squares(coef)
-        if squares.max() == 0:
+        if squares.max() == 0 or self.even:
             return np.full(len(squares), len(squares) ** (-1.0 / self.p))
         return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
 
-    def value(self, coef: np.ndarray) -> float:
-        """The penalty at its best weights."""
-        power = self.p / (self.p + 1.0)
-        return 0.5 * self.alpha * float((self._squares(coef) ** power).sum() ** (1.0 / power))
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return the penalty at its best weights."""
+        power, squares = self.p / (self.p + 1.0), self._squares(coef)
+        if self.even:
+            total = float(squares.sum()) * len(squares) ** (1.0 / self.p)
+        else:
+            total = float((squares**power).sum() ** (1.0 / power))
+        if self.constant:
+            total += float(intercept @ intercept) / self.constant**2
+        return 0.5 * self.alpha * total
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower bound for the cuts, and the best coefficients and intercepts."""
-        pool, k = cuts.pool, cuts.k
-        if self.solver == "socp":
+        """Return a lower bound for the cuts, and the best coefficients and intercepts."""
+        pool, k, count = cuts.pool, cuts.k, len(self.blocks)
+        if self.solver == "socp" and not self.even:
             vectors = pool.vectors.reshape(len(pool), k, -1)
             value, coef, multipliers = solve_cone_program(
                 vectors, pool.gains, self.blocks, self.alpha, int(self.p)
@@ -455,16 +467,21 @@ class KernelWeights:
             pool.keep(multipliers)
             return value, (coef, np.zeros(k))
         balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
-        start = pool.block_weights if pool.block_weights.min() > 0 else None
+        grams = pool.grams / self.alpha
+        start = pool.block_weights[:count]
         found = solve_weights(
-            pool.grams / self.alpha, pool.gains, self.p, pool.multipliers, start, balance
-        )
+            grams[:count], pool.gains, self.p, pool.multipliers,
+            None if self.even or start.min() <= 0 else start, balance,
+            rounds=1 if self.even else WEIGHT_ROUNDS,
+            constant=grams[-1] if self.constant else 0.0,
+        )  # fmt: skip
         pool.keep(found.solution.multipliers)
-        pool.block_weights = found.weights
-        scale = np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
-        coef = pool.coef(self.alpha).reshape(k, -1) * scale
-        intercept = np.zeros(k) if balance is None else found.solution.intercept
-        return found.bound, (coef, intercept)
+        pool.block_weights[:count] = found.weights
+        coef, intercept = cuts.split(pool.coef(self.alpha))
+        coef = coef * np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
+        if balance is not None:
+            intercept = found.solution.intercept
+        return found.solution.value if self.even else found.bound, (coef, intercept)
 
     def _squares(self, coef: np.ndarray) -> np.ndarray:
         return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])
