@@ -105,10 +105,10 @@ def exhaustive(Z, loss, alpha, balance, epsilon):
         if min((y > 0).sum(), (y < 0).sum()) < floor:
             continue
         if loss == "squared":
-            w, b = fit_squared(factor, y, alpha)
+            (w,), (b,) = fit_squared(factor, y[:, None], alpha)
         else:
             fit = fit_piecewise(factor, y, kinks, alpha, 1e-6)
-            w, b = fit.coef, fit.bias
+            w, b = fit.coef[0], fit.bias[0]
         best = min(best, 0.5 * alpha * w @ w + row_losses(y, Z @ w + b, loss, epsilon).mean())
     return best
 

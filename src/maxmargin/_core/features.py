@@ -342,7 +342,9 @@ def fit_features(
         offset = centre_of(Rows(X, n_jobs=n_jobs), weights)
     if rank is not None and kernel == "cosine":
         axes = text_axes(X, rank, rng)
-        fmap = FeatureMap(kernel, {}, axes, np.eye(len(axes)), None, np.zeros(len(axes)), 1.0, dtype)
+        fmap = FeatureMap(
+            kernel, {}, axes, np.eye(len(axes)), None, np.zeros(len(axes)), 1.0, dtype
+        )
     else:
         if rank is None:
             chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)

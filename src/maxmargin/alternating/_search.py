@@ -102,11 +102,11 @@ class Stage:
         """Regression on the labels, then the best balanced labels for its scores."""
         factor = self.problem.factor
         if self.loss == "squared":
-            coef, bias = fit_squared(factor, state.signs, self.alpha)
-            return self.relabel(coef, bias)
+            coef, bias = fit_squared(factor, state.signs[:, None], self.alpha)
+            return self.relabel(coef[0], float(bias[0]))
         kinks = loss_kinks(self.loss, self.problem.epsilon)
         fit = fit_piecewise(factor, state.signs, kinks, self.alpha, self.gap, state.fit)
-        return self.relabel(fit.coef, fit.bias, fit)
+        return self.relabel(fit.coef[0], float(fit.bias[0]), fit)
 
     def relabel(self, coef: np.ndarray, bias: float, fit: PiecewiseFit | None = None) -> State:
         """Best labels and bias for given coefficients: equations (8) and (9)."""
