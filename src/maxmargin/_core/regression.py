@@ -107,8 +107,8 @@ class PiecewiseFit:
     coef, bias : ndarray of shape (m, r) and (m,)
     gap : float
         The largest of the relative duality gaps.
-    bound : ndarray of shape (m,)
-        No model has a lower objective.
+    value, bound : ndarray of shape (m,)
+        Objectives, and numbers that no model can be below.
     target, dual : tuple of m columns
     step : ndarray of shape (m,)
     """
@@ -116,6 +116,7 @@ class PiecewiseFit:
     coef: np.ndarray
     bias: np.ndarray
     gap: float
+    value: np.ndarray
     bound: np.ndarray
     target: tuple
     dual: tuple
@@ -164,7 +165,7 @@ def fit_piecewise(
     shrunk = np.ones(m)  # by which the dual is to be divided, since its column may not be here
     adapt_at = CHECK_EVERY
     zero = np.zeros((m, rows.shape[1]))
-    best = PiecewiseFit(zero, bias, np.inf, np.zeros(m), target, dual, step)
+    best = PiecewiseFit(zero, bias, np.inf, np.ones(m), np.zeros(m), target, dual, step)
     mark, give_up = np.inf, MAX_ITER
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
@@ -174,7 +175,7 @@ def fit_piecewise(
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
             reached = float(((primal - bound) / np.maximum(primal, 1e-6)).max())
             if reached < best.gap:
-                best = PiecewiseFit(coef, bias, reached, bound, target, dual, step)
+                best = PiecewiseFit(coef, bias, reached, primal, bound, target, dual, step)
             if best.gap < PROGRESS * mark:  # the step is adapted ever more rarely, so wait longer
                 mark, give_up = best.gap, 2 * iteration + PATIENCE
             if best.gap <= max(gap, LEAST_GAP) or iteration >= give_up:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC
@@ -11,17 +12,21 @@ from sklearn.svm import SVC
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
-from .._core.features import evaluate_kernel
+from .._core.features import KERNELS, evaluate_kernel
 from .._core.model import Model
-from .._core.size_floor import LOSSES, row_losses
+from .._core.size_floor import LOSSES, row_losses, size_floor, warn_short
 from .._core.tree import recursive_splits, sides_of
+from ._joint import Task, joint_search
 from ._search import Settings, split_rows
+
+JOINT_ALPHA, JOINT_ENTROPY = 0.003, 0.3
 
 
 class AlternatingMarginClustering(BaseMarginClustering):
     """Maximum margin clustering by alternating regression and balanced relabelling.
 
-    Two clusters are separated by the widest margin in feature space; more by recursive splits.
+    Two clusters are separated by the widest margin in feature space, more by a regression for each
+    against the others.
 
     Parameters
     ----------
@@ -32,8 +37,12 @@ class AlternatingMarginClustering(BaseMarginClustering):
         fastest; "hinge" is the maximum margin problem itself, but freezes near its start.
     epsilon : float, default=0.05
         Half width of the zone of the Laplacian loss that costs nothing.
-    kernel : str or callable, default="rbf"
-        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
+    multi_class : {"joint", "recursive"}, default="joint"
+        More than two clusters: all at once, or by two-way splits of splits as in the paper.
+    kernel : str or callable, default="auto"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". "auto" is "rbf"
+        for two-way splits; for joint clusters the mean of two Gaussian kernels whose widths are
+        half the median distance and the whole, or the cosine for rows of mostly zeros.
     gamma : "median", float or None, default="median"
         Width of the kernel; "median" is 1 / median squared distance.
     degree, coef0 : float, default=3 and 1
@@ -42,12 +51,17 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20
-        effective degrees of freedom (fewer if there are few rows or features).
+        effective degrees of freedom (fewer if there are few rows or features); 0.003 for joint
+        clusters.
+    size_entropy : float or "auto", default="auto"
+        tau above: soft preference of joint clusters for even sizes. "auto" is 0.3, and 0 where
+        ``balance`` asks for a least size.
     anneal : bool or "auto", default="auto"
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
-    balance : float, default=0.7
-        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+    balance : float or "auto", default="auto"
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. "auto"
+        is 0.7 for two-way splits and 0 for joint clusters.
     bias : {"exact", "midpoint"}, default="exact"
         Bias of each candidate split in the label step: the best one, or the paper's middle between
         two neighbouring scores, with which the objective may rise between steps.
@@ -81,12 +95,16 @@ class AlternatingMarginClustering(BaseMarginClustering):
     cluster_sizes_ : ndarray of shape (n_clusters,)
     exemplar_indices_ : ndarray of shape (n_clusters,)
         Most certain row of each cluster.
-    coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
-        One split per row, in feature space; for the linear kernel they apply to X itself.
+    coef_, intercept_ : ndarray of shape (m, n_components) and (m,)
+        In feature space; for the linear kernel they apply to X itself. Joint clusters have one row
+        each, two-way splits ``m = n_clusters - 1``.
     alpha_ : float
         The alpha used (of the first split).
     objective_ : float
         ``alpha/2 |w|^2`` plus the mean loss; over several splits, their mean weighted by rows.
+    compared_with_kmeans_ : dict
+        Joint clusters only: "objective" of the k-means partition of (at most 10,000 of) the rows in
+        the same model, and "ari", its agreement with the labels found.
     history_ : list of float
         Objective after each iteration of the last stage.
     n_iter_ : int
@@ -125,6 +143,10 @@ class AlternatingMarginClustering(BaseMarginClustering):
         "loss": [StrOptions(set(LOSSES))],
         "epsilon": [Interval(Real, 0, 1, closed="left")],
         "alpha": [StrOptions({"auto"}), STRENGTH],
+        "kernel": [StrOptions({"auto", *KERNELS}), callable],
+        "multi_class": [StrOptions({"joint", "recursive"})],
+        "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
+        "balance": [StrOptions({"auto"}), *SHARED_CONSTRAINTS["balance"]],
         "anneal": [StrOptions({"auto"}), "boolean"],
         "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],
@@ -137,14 +159,16 @@ class AlternatingMarginClustering(BaseMarginClustering):
         *,
         loss="laplacian",
         epsilon=0.05,
-        kernel="rbf",
+        multi_class="joint",
+        kernel="auto",
         gamma="median",
         degree=3,
         coef0=1,
         n_components="auto",
         alpha="auto",
+        size_entropy="auto",
         anneal="auto",
-        balance=0.7,
+        balance="auto",
         bias="exact",
         init="auto",
         n_init="auto",
@@ -159,12 +183,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
         self.n_clusters = n_clusters
         self.loss = loss
         self.epsilon = epsilon
+        self.multi_class = multi_class
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
         self.alpha = alpha
+        self.size_entropy = size_entropy
         self.anneal = anneal
         self.balance = balance
         self.bias = bias
@@ -198,14 +224,12 @@ class AlternatingMarginClustering(BaseMarginClustering):
         array([ True])
         """
         labels = self.predict(X)
-        params = {
-            "kernel": self.kernel,
-            "C": self.feature_scale_**2 / (len(labels) * self.alpha_),
-            **self.feature_map_.params,
-        }
-        if self.kernel in ("laplacian", "cosine"):  # not among SVC's own
-            given = {"kernel": self.kernel, "params": self.feature_map_.params}
-            params = {"kernel": partial(evaluate_kernel, **given), "C": params["C"]}
+        kernel, given = self.feature_map_.kernel, self.feature_map_.params
+        C = self.feature_scale_**2 / (len(labels) * self.alpha_)
+        params = {"kernel": kernel, "C": C, **given}
+        own = kernel in ("linear", "poly", "rbf", "sigmoid", "precomputed") or callable(kernel)
+        if not own or isinstance(given.get("gamma"), tuple):
+            params = {"kernel": partial(evaluate_kernel, kernel=kernel, params=given), "C": C}
         if len(np.unique(labels)) < 2:
             raise ValueError("to_svm needs at least two clusters with rows, found one.")
         return SVC(**(params | svc_params)).fit(X, labels)
@@ -215,7 +239,10 @@ class AlternatingMarginClustering(BaseMarginClustering):
         return row_losses(np.ones(len(margins)), margins, self.loss, self.epsilon)
 
     def _fit_model(self, data: FitInput) -> Model:
-        fmap, rows = self._features(data)
+        if self._is_joint():
+            return self._fit_joint(data)
+        fmap, rows = self._features(data, kernel=self._kernel())
+        balance = 0.7 if self.balance == "auto" else self.balance
         settings = self._settings(fmap, data)
 
         def split(indices, fixed, sizes):
@@ -225,7 +252,53 @@ class AlternatingMarginClustering(BaseMarginClustering):
                 start = None if start.min() == start.max() else start
             return split_rows(rows, data, indices, fixed, start, sizes, settings)
 
-        return recursive_splits(rows, data, fmap, self.n_clusters, self.balance, split)
+        return recursive_splits(rows, data, fmap, self.n_clusters, balance, split)
+
+    def _is_joint(self) -> bool:
+        return self.n_clusters > 2 and self.multi_class == "joint"
+
+    def _kernel(self) -> Any:
+        named = isinstance(self.kernel, str) and self.kernel == "auto" and not self._is_joint()
+        return "rbf" if named else self.kernel
+
+    def _fit_joint(self, data: FitInput) -> Model:
+        given = {"anneal": self.anneal != "auto", "bias": self.bias != "exact",
+                 "init": isinstance(self.init, str) and self.init == "spectral"}  # fmt: skip
+        for name, is_given in given.items():
+            if is_given:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is for two-way splits: with n_clusters="
+                    f"{self.n_clusters} it needs multi_class='recursive'."
+                )
+        fmap, rows = self._features(data)
+        balance = 0.0 if self.balance == "auto" else self.balance
+        entropy = self.size_entropy
+        task = Task(
+            k=self.n_clusters,
+            loss=self.loss,
+            epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
+            alpha=JOINT_ALPHA if self.alpha == "auto" else float(self.alpha),
+            entropy=(0.0 if balance > 0 else JOINT_ENTROPY)
+            if entropy == "auto"
+            else float(entropy),
+            floor=size_floor(balance, data.weights.sum(), self.n_clusters, data.whole),
+            gap=self.solver_tol,
+            max_iter=self.max_iter,
+            watch=data.watch,
+        )
+        state, extras = joint_search(
+            rows, data, task, data.X if not self._pairwise else None,
+            init=self.init if isinstance(self.init, str) else "auto", n_init=self.n_init,
+            rng=data.rng,
+        )  # fmt: skip
+        sizes = np.bincount(state.labels, data.weights, minlength=task.k)
+        missing = task.floor - float(sizes.min())
+        if missing > 1e-9 * task.floor:
+            warn_short(balance, missing, task.floor)
+        return Model(
+            fmap, state.coef, state.bias + state.prices, np.eye(task.k), state.objective,
+            state.history, len(state.history), state.reason, extras=extras,
+        )  # fmt: skip
 
     def _settings(self, fmap, data: FitInput) -> Settings:
         return Settings(
@@ -233,14 +306,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
             epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
             alpha=self.alpha,
             anneal=self.alpha == "auto" if self.anneal == "auto" else bool(self.anneal),
-            balance=self.balance,
+            balance=0.7 if self.balance == "auto" else self.balance,
             init=self.init if isinstance(self.init, str) else "auto",
             n_init=10 if self.n_init == "auto" else self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
             gap=self.solver_tol,
             midpoints=self.bias == "midpoint",
-            gamma=None if self.gamma == "median" or self.kernel != "rbf" else self.gamma,
+            gamma=None if self.gamma == "median" or self._kernel() != "rbf" else self.gamma,
             raw=not self._pairwise,
             mapped=fmap.landmarks is not None,
             rng=data.rng,

@@ -191,7 +191,8 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     rough = replace(settings, loss="squared") if settings.anneal else settings
     trial = replace(final, problem=small, loss=rough.loss)
     best = _best_start(signs, shrinkage, trial, rough)
-    start_coef = in_root_features(best.state, problem.factor.rows, local)
+    found = best.state.coef, best.state.threshold_bias
+    start_coef = in_root_features(*found, problem.factor.rows, local)
     squared = Stage(problem, "squared", 2.0 * shrinkage)
     near = _run(squared, squared.relabel(*start_coef), settings)
     if settings.loss == "squared":
