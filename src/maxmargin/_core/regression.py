@@ -20,7 +20,7 @@ from .numba_regression import admm_rule, gap_rule
 from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
-CHECK_EVERY = 10
+CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look of a warm start
 MAX_ITER = 5000
 LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
 PROGRESS, PATIENCE = 0.9, 500  # stop if the gap does not fall to this share in these iterations
@@ -169,7 +169,7 @@ def fit_piecewise(
     mark, give_up = np.inf, MAX_ITER
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
-        if iteration % CHECK_EVERY == 0:
+        if iteration % CHECK_EVERY == 0 or (iteration == WARMED and warm is not None):
             point = coef, bias, dual, step * shrunk
             primal, bound = duality_gap(factor, labels, kinks, alpha, *point, names)
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.

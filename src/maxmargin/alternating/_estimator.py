@@ -20,6 +20,7 @@ from ._joint import Task, joint_search
 from ._search import Settings, split_rows
 
 JOINT_ALPHA, JOINT_ENTROPY = 0.003, 0.3
+LEAST_BALANCE = 0.05  # no joint cluster may vanish
 
 
 class AlternatingMarginClustering(BaseMarginClustering):
@@ -55,13 +56,13 @@ class AlternatingMarginClustering(BaseMarginClustering):
         clusters.
     size_entropy : float or "auto", default="auto"
         tau above: soft preference of joint clusters for even sizes. "auto" is 0.3, and 0 where
-        ``balance`` asks for a least size.
+        ``balance`` is a number.
     anneal : bool or "auto", default="auto"
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
     balance : float or "auto", default="auto"
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. "auto"
-        is 0.7 for two-way splits and 0 for joint clusters.
+        is 0.7 for two-way splits and 0.05 for joint clusters.
     bias : {"exact", "midpoint"}, default="exact"
         Bias of each candidate split in the label step: the best one, or the paper's middle between
         two neighbouring scores, with which the objective may rise between steps.
@@ -271,16 +272,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
                     f"{self.n_clusters} it needs multi_class='recursive'."
                 )
         fmap, rows = self._features(data)
-        balance = 0.0 if self.balance == "auto" else self.balance
-        entropy = self.size_entropy
+        free = self.balance == "auto"
+        balance, entropy = LEAST_BALANCE if free else self.balance, self.size_entropy
         task = Task(
             k=self.n_clusters,
             loss=self.loss,
             epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
             alpha=JOINT_ALPHA if self.alpha == "auto" else float(self.alpha),
-            entropy=(0.0 if balance > 0 else JOINT_ENTROPY)
-            if entropy == "auto"
-            else float(entropy),
+            entropy=JOINT_ENTROPY * free if entropy == "auto" else float(entropy),
             floor=size_floor(balance, data.weights.sum(), self.n_clusters, data.whole),
             gap=self.solver_tol,
             max_iter=self.max_iter,

@@ -34,7 +34,8 @@ from .._core.tree import in_root_features
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of them, see
 OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
 OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 1e-3  # relative gaps: of candidates, on the way, of rivals
-LOWER = 1e-6  # of F: a smaller fall is no progress
+ON_THE_WAY = 0.01  # gap while labels move
+LOWER = 1e-4  # of F: a smaller fall is no progress
 PRICE_TRIES, SETTLE_ROUNDS = 5, 10
 
 
@@ -153,20 +154,22 @@ class Joint:
     def descend(self, state: State, gap: float) -> State:
         """Solve and relabel in turn while F falls; at the end the labels are those of the model."""
         history, reason, settled = list(state.history), None, 0
+        precise = max(gap, ON_THE_WAY)
         while reason is None:
-            state = self.solve(state.labels, gap, warm=state.fit)
+            state = self.solve(state.labels, precise, warm=state.fit)
             found = self.relabelled(state)
             history.append(min(state.objective, found.objective))
             reason = self.task.watch(history[-1])
-            if reason is None and (found.labels == state.labels).all():
-                reason = CONVERGED
-            elif reason is None and found.objective > (1.0 - LOWER) * state.objective:
+            if len(history) >= self.task.max_iter:
+                reason = reason or MAX_ITER
+            same = (found.labels == state.labels).all()
+            if reason is None and (same or found.objective > (1.0 - LOWER) * state.objective):
                 # The model's own labels, also if F rises by the rounding to whole rows.
                 settled += 1
                 near = found.objective <= (1.0 + 0.1 * COMPARED) * state.objective
-                reason = CONVERGED if near or settled > SETTLE_ROUNDS else None
-            if reason is None and len(history) >= self.task.max_iter:
-                reason = MAX_ITER
+                if precise <= gap and (near or settled > SETTLE_ROUNDS):
+                    reason = CONVERGED
+                precise = gap
             state = found
         return replace(state, history=history, reason=reason)
 
