@@ -131,6 +131,7 @@ def fit_piecewise(
     gap: float,
     warm: PiecewiseFit | None = None,
     names: tuple[int, ...] = (1,),
+    above: float = np.inf,
 ) -> PiecewiseFit:
     """SVMs or SVRs by ADMM on the factor of the LS-SVM, down to a relative duality gap.
 
@@ -153,6 +154,8 @@ def fit_piecewise(
         Solution for other labels or another alpha.
     names : tuple of int
         For each regression, the label of the rows whose target is +1; it is -1 for the others.
+    above : float
+        Sum of the lower bounds at which to stop as well.
     """
     shares, rows, m = factor.shares, factor.rows, len(names)
     if warm is None:
@@ -178,7 +181,7 @@ def fit_piecewise(
                 best = PiecewiseFit(coef, bias, reached, primal, bound, target, dual, step)
             if best.gap < PROGRESS * mark:  # the step is adapted ever more rarely, so wait longer
                 mark, give_up = best.gap, 2 * iteration + PATIENCE
-            if best.gap <= max(gap, LEAST_GAP) or iteration >= give_up:
+            if best.gap <= max(gap, LEAST_GAP) or iteration >= give_up or bound.sum() > above:
                 break
         columns = shares, labels, *target, *dual
         given = coef, names, kinks, bias, step, shrunk

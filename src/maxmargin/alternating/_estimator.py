@@ -76,8 +76,9 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Most iterations of one descent.
     tol : float, default=1e-4
         A descent ends when at most this share of the rows changes sides.
-    solver_tol : float, default=1e-3
-        Relative duality gap to which each SVM or SVR is solved.
+    solver_tol : float or "auto", default="auto"
+        Relative duality gap to which each SVM or SVR is solved. "auto" is 1e-3 for two-way splits
+        and 0.01 for joint clusters.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
@@ -151,7 +152,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         "anneal": [StrOptions({"auto"}), "boolean"],
         "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],
-        "solver_tol": [Interval(Real, 0, 1, closed="neither")],
+        "solver_tol": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -175,7 +176,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         n_init="auto",
         max_iter=100,
         tol=1e-4,
-        solver_tol=1e-3,
+        solver_tol="auto",
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -281,7 +282,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             alpha=JOINT_ALPHA if self.alpha == "auto" else float(self.alpha),
             entropy=JOINT_ENTROPY * free if entropy == "auto" else float(entropy),
             floor=size_floor(balance, data.weights.sum(), self.n_clusters, data.whole),
-            gap=self.solver_tol,
+            gap=0.01 if self.solver_tol == "auto" else self.solver_tol,
             max_iter=self.max_iter,
             watch=data.watch,
         )
@@ -310,7 +311,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             n_init=10 if self.n_init == "auto" else self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
-            gap=self.solver_tol,
+            gap=1e-3 if self.solver_tol == "auto" else self.solver_tol,
             midpoints=self.bias == "midpoint",
             gamma=None if self.gamma == "median" or self._kernel() != "rbf" else self.gamma,
             raw=not self._pairwise,

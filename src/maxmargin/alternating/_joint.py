@@ -36,7 +36,7 @@ OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
 OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 1e-3  # relative gaps: of candidates, on the way, of rivals
 ON_THE_WAY = 0.01  # gap while labels move
 LOWER = 1e-4  # of F: a smaller fall is no progress
-PRICE_TRIES, SETTLE_ROUNDS = 5, 10
+PRICE_TRIES, SETTLE_ROUNDS = 5, 3
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,11 @@ class Joint:
         task = self.task
         return task.entropy * size_divergence(self.sizes(labels)) if task.entropy else 0.0
 
-    def solve(self, labels: np.ndarray, gap: float, loss: str | None = None, warm=None) -> State:
-        """Return the k regressions on labels that are held, and F; ``loss`` can be another one."""
+    def solve(self, labels: np.ndarray, gap, loss=None, warm=None, above=np.inf) -> State:
+        """Return the k regressions on labels that are held, and F.
+
+        ``loss`` can be another one; a lower bound ``above`` a value of F ends the solution early.
+        """
         task, loss = self.task, loss or self.task.loss
         free = np.zeros(task.k)
         if loss == "squared":
@@ -115,8 +118,10 @@ class Joint:
             value = 0.5 * float(value) + self._divergence(labels)
             return State(labels, coef, bias, value, free, value)
         kinks, names = loss_kinks(loss, task.epsilon), tuple(range(task.k))
-        fit = fit_piecewise(self.factor, labels, kinks, 2.0 * task.alpha, gap, warm, names)
-        value, bound = (0.5 * float(part.sum()) + self._divergence(labels)
+        divergence = self._divergence(labels)
+        above = 2.0 * (above - divergence)
+        fit = fit_piecewise(self.factor, labels, kinks, 2.0 * task.alpha, gap, warm, names, above)
+        value, bound = (0.5 * float(part.sum()) + divergence
                         for part in (fit.value, fit.bound))  # fmt: skip
         return State(labels, fit.coef, fit.bias, value, free, bound, fit)
 
@@ -224,7 +229,7 @@ def joint_search(
     best = min((some.descend(state, FOLLOWED) for state in finalists), key=_objective)
     best = some.descend(best, task.gap)
     for number, labels in enumerate(rivals):
-        rival = some.solve(labels, COMPARED)
+        rival = some.solve(labels, COMPARED, above=best.objective)
         if number == 0:
             ari = float(adjusted_rand_score(best.labels, labels))
             compared = {"objective": rival.objective, "ari": ari}
