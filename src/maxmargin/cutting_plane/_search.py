@@ -450,7 +450,11 @@ def search(
     kmeans = held_labels(some, kmeans, task_there.floor)
     rivals = [kmeans]
     if given is not None:
-        few, task_few, candidates = some, task_there, [held_labels(some, given[at], task_there.floor)]
+        few, task_few, candidates = (
+            some,
+            task_there,
+            [held_labels(some, given[at], task_there.floor)],
+        )
         rivals += candidates
     else:
         few, task_few, within = subsample(some, task_there, START_ROWS, rng)
