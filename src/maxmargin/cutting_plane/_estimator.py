@@ -84,8 +84,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         0.03 for two clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
     size_entropy : float or "auto", default="auto"
         Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
-        0.3, and 0 if ``balance`` is positive. With 0 and no ``balance``, the lowest objective often
-        has an empty cluster.
+        0.3, and 0 if ``balance`` is positive or ``nesting="paper"``. With 0 and no ``balance``, the
+        lowest objective often has an empty cluster.
     balance : float, default=0
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. The
         margin prefers uneven clusters, so several often end at the floor: then see
@@ -165,8 +165,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     Notes
     -----
     In the paper's symbols alpha = beta / s^2, where s is ``feature_scale_``, and
-    ``score_balance`` = l / n. ``kernel="linear", nesting="paper", size_entropy=0, tol=0.01`` has
-    its absolute epsilon and its 1 % stop of the CCCP. Two clusters: w_1 = -w_0, and the form with
+    ``score_balance`` = l / n. ``kernel="linear", nesting="paper", tol=0.01`` has its absolute
+    epsilon and its 1 % stop of the CCCP. Two clusters: w_1 = -w_0, and the form with
     one vector w = 2 w_1 and ``|w'z|`` has C = 2 / alpha.
 
     References
@@ -278,10 +278,18 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
                 mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
         constant = CONSTANT if self._has_intercept() else 0.0
+        entropy = default_entropy(self.size_entropy, self.balance)
+        if self.nesting == "paper":
+            if self.size_entropy not in ("auto", 0):
+                raise ValueError(
+                    f"nesting='paper' has no preference for even sizes, got size_entropy="
+                    f"{self.size_entropy}; use balance or score_balance, or nesting='labels'."
+                )
+            entropy = 0.0
         task = Task(
             penalty=Ridge(alpha, bound, mean, constant),
             floor=size_floor(self.balance, weights.sum(), k, data.whole),
-            entropy=default_entropy(self.size_entropy, self.balance),
+            entropy=entropy,
             nesting=self.nesting,
             tol=self.tol,
             max_iter=self.max_iter,
