@@ -306,6 +306,7 @@ def fit_features(
     n_jobs: int = 1,
     center: bool = True,
     widest: int | None = MAX_LINEAR_WIDTH,
+    truncated: bool = False,
 ) -> tuple[FeatureMap, Rows]:
     """Choose landmarks, centre and scale; return the map and the mapped training rows.
 
@@ -324,6 +325,9 @@ def fit_features(
         Whether the features get mean zero.
     widest : int or None
         Linear kernels of more columns go through landmarks; None leaves all of them as they are.
+    truncated : bool
+        Whether n_components="auto" means the leading 100 features of 400 random landmarks, as it
+        always does for kernel="auto".
     """
     if _is_identity(X, kernel, n_components, widest):
         return _linear_features(X, weights, n_jobs, center)
@@ -332,8 +336,9 @@ def fit_features(
     if n > FLOAT32_ROWS:
         dtype = np.dtype(np.float32)
     rank = None
-    if kernel == "auto":
+    if kernel == "auto" or (truncated and n_components == "auto" and kernel != "precomputed"):
         rank = AUTO_RANK if n_components == "auto" else n_components
+    if kernel == "auto":
         kernel = "cosine" if is_text(X) else "rbf"
         gamma = kernel_params(X, kernel, "median", 3, 1, rng).get("gamma", 0.0)
         params = {"gamma": tuple(0.5 * gamma / sigma**2 for sigma in AUTO_SIGMAS)}
@@ -379,7 +384,8 @@ def is_text(X: RowSource) -> bool:
     """
     some = X.take(slice(None, None, max(1, X.shape[0] // MEDIAN_ROWS)))
     count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
-    return X.shape[1] >= TEXT_WIDTH and count < TEXT_SHARE * some.shape[0] * some.shape[1]
+    share = int(count) / (some.shape[0] * some.shape[1])
+    return X.shape[1] >= TEXT_WIDTH and share < TEXT_SHARE
 
 
 def text_axes(X: RowSource, rank: int, rng) -> np.ndarray:

@@ -70,7 +70,8 @@ def label_starts(
     """
     n, share = len(weights), weights / weights.sum()
     points, spectrum = principal_points(rows, share)
-    fixed, found = known >= 0, {}
+    fixed = known >= 0
+    found: dict[bytes, np.ndarray] = {}
     n_seeded = min(N_SEEDED, n_starts) if n_seeded is None else n_seeded
     for ridge in RIDGES:
         phi = points / np.sqrt(spectrum + ridge)

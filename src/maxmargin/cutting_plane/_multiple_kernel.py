@@ -15,6 +15,9 @@ weights are known, and so is the penalty that is left:
     \beta_k \propto |V_k|^{2/(p+1)}, \qquad
     \frac{\alpha}{2} \Big( \sum_k |V_k|^{2p/(p+1)} \Big)^{(p+1)/p}
 
+The search opens with equal weights, which are one choice of beta: learning them from there on only
+lowers the objective.
+
 For a pool of cuts the dual has one variable per cut and no cone,
 
 .. math::
@@ -33,7 +36,7 @@ in the paper                                 here
 its second order cone program                ``_kernel_weights.solve_cone_program``
 (3.21)                                       has sum beta where the problem has sum beta^2
 Algorithms 1 - 3                             ``_search``
-section 5.2, K1 - K3                         ``kernels="paper"``
+section 5.2, K1 - K3                         ``kernels="paper", n_components=100``
 section 5.5, fit on a subset                 ``subset``
 ===========================================  =======================================================
 """
@@ -52,6 +55,7 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
+from .._core.features import is_text
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
@@ -62,9 +66,8 @@ from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
 from ._search import NOTHING_FOUND, Task, search, warn_floor
 
-# Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
-# more than a few dimensions: under them any labels look separated, and the objective says nothing.
-WIDTHS = (4.0, 2.0, 1.0)
+# Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
+WIDTHS = (1.4, 0.7)
 TRIVIAL = 0.99  # an objective this near to 1, that of W = 0, says that nothing was separated
 
 
@@ -76,22 +79,30 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     n_clusters : int, default=2
         Number of clusters.
     kernels : {"default", "paper", "precomputed"} or list, default="default"
-        "default": linear, polynomial of degree 2, and Gaussians 4, 2 and 1 median distances wide.
+        "default": linear and Gaussians 1.4 and 0.7 median distances wide; for rows of mostly zeros,
+        cosine and linear.
         "paper": linear, ``(1 + x'x')^2`` and one Gaussian. "precomputed": X holds
         kernel matrices side by side, (n, M n); for new rows, those against the training rows.
         In a list, each entry is a name, a callable, ``(name, {"gamma": ..})``, or
         ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
         of "gamma" counts in median distances: gamma = 1 / (width * median distance)^2.
-    n_components : int, "auto" or None, default=100
-        Rank of each kernel's feature map; None is exact.
+    n_components : int, "auto" or None, default="auto"
+        Rank of each kernel's feature map; "auto" is the leading 100 features of 400 random
+        landmarks, None is exact.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
         :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
         clusters and M kernels.
     weight_norm : float, default=2
         p >= 1 in ``sum beta^p <= 1``; 1 gives few kernels a weight, larger values even them out.
-    balance : float, default=0.5
+    size_entropy : float or "auto", default="auto"
+        Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
+        0.3, and 0 if ``balance`` is positive.
+    balance : float, default=0
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+    fit_intercept : bool or "auto", default="auto"
+        Whether scores have lightly penalised intercepts; "auto" is True unless ``balance`` or
+        ``score_balance`` is given or ``solver="socp"``, which has none.
     score_balance : float or None, default=None
         Largest difference between the mean scores of two clusters; frees intercepts within it.
     center, normalize : bool, default=True
@@ -102,16 +113,13 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         clarabel (``pip install maxmargin[sdp]``), for checking.
     subset : int or None, default=None
         Fit on so many random rows and label the rest.
-    anneal : bool or "auto", default="auto"
-        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
-        clusters.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
-        Start. "auto" tries k-means labels, in the features of all kernels and of each alone, and
-        random directions; the lowest objective wins.
+        As in :class:`CuttingPlaneMarginClustering`; candidates are sought in the features of all
+        kernels with equal weights.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 2 (M + 1) for M kernels, and 10 at least.
-    max_iter : int, default=200
-        Most passes over the data of one descent.
+        As in :class:`CuttingPlaneMarginClustering`.
+    max_iter : int, default=1000
+        Most passes over the rows of one descent.
     tol : float, default=0.01
         A descent ends when the gap, relative to the objective, is at most this.
     warm_start : bool, default=False
@@ -131,14 +139,14 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     labels_, cluster_sizes_, exemplar_indices_, coef_, intercept_
         As in the other estimators; ``coef_`` is in the features of all kernels side by side.
     objective_ : float
-        The penalty plus the mean hinge loss for the final labels.
-    gap_ : float
-        How far ``objective_`` can be above the best value for the final labels.
-    history_ : list of float
-        Objective after every pass of the last descent. Two clusters keep the best model so far,
-        so that it does not rise; with more it may.
-    best_history_, restart_objectives_, n_passes_, n_cuts_, n_iter_, stop_reason_
+        The penalty, plus the mean hinge loss for the final labels, plus the size term.
+    gap_, history_, n_iter_, stop_reason_, restart_objectives_, n_passes_, n_cuts_
         As in :class:`CuttingPlaneMarginClustering`.
+    compared_with_kmeans_ : dict
+        "objective": that of the k-means partition of X, with weights learned for it; "ari": the
+        adjusted Rand index between it and ``labels_``. ``objective_`` is not above the former.
+    clusters_on_floor_ : ndarray of int
+        Clusters whose size the floor of ``balance`` decided.
 
     Notes
     -----
@@ -157,12 +165,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> pair = (y == 2) | (y == 7)
-    >>> model = MultipleKernelMarginClustering(balance=0.9, random_state=0).fit(X[pair])
+    >>> model = MultipleKernelMarginClustering(random_state=0).fit(X[pair])
     >>> from maxmargin.metrics import clustering_error
     >>> clustering_error(y[pair], model.labels_) < 0.02
     True
     >>> list(model.kernel_weights_)
-    ['linear', 'poly(degree=2)', 'rbf(width=4.0)', 'rbf(width=2.0)', 'rbf(width=1.0)']
+    ['linear', 'rbf(width=1.4)', 'rbf(width=0.7)']
     >>> round(sum(weight**2 for weight in model.kernel_weights_.values()), 6)
     1.0
     """
@@ -191,7 +199,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         n_clusters=2,
         *,
         kernels="default",
-        n_components=100,
+        n_components="auto",
         alpha="auto",
         weight_norm=2,
         size_entropy="auto",
@@ -268,11 +276,11 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
         count = (
-            {"default": 5, "paper": 3}.get(self.kernels, 1)
+            {"default": 3, "paper": 3}.get(self.kernels, 1)
             if isinstance(self.kernels, str)
             else len(self.kernels)
         )
-        rank = 512 if self.n_components in ("auto", None) else self.n_components
+        rank = {"auto": 100, None: 512}.get(self.n_components, self.n_components)
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
@@ -310,7 +318,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def _listed(self, X) -> list:
         """The kernels as a list."""
         if self.kernels == "default":
-            return ["linear", ("poly", {"degree": 2}), *(("rbf", {"width": w}) for w in WIDTHS)]
+            if is_text(X):
+                return ["cosine", "linear"]
+            return ["linear", *(("rbf", {"width": w}) for w in WIDTHS)]
         if self.kernels == "paper":
             return ["linear", ("poly", {"degree": 2, "gamma": 1.0, "coef0": 1.0}), "rbf"]
         if self.kernels == "precomputed":

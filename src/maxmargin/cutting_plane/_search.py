@@ -57,6 +57,9 @@ NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where the
 }
 
 
+Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
+
+
 class Penalty(Protocol):
     """What a model costs beside its loss."""
 
@@ -124,7 +127,8 @@ class Problem:
         self.cuts, self.task = cuts, task
         self.penalty = task.penalty if penalty is None else penalty
         self.prices = self.floor_prices = np.zeros(cuts.k)
-        self.model = self.ahead = np.zeros((cuts.k, cuts.rows.shape[1])), np.zeros(cuts.k)
+        self.model: Model = np.zeros((cuts.k, cuts.rows.shape[1])), np.zeros(cuts.k)
+        self.ahead: Model = self.model
         self.objective, self.bound = np.inf, -np.inf
         self.sizes = np.zeros(cuts.k)
         self.history: list[float] = []
@@ -134,6 +138,12 @@ class Problem:
     def gap(self) -> float:
         """How far F can be above the best value for these labels."""
         return self.objective - self.bound
+
+    @property
+    def solved(self) -> bool:
+        """Whether the gap is within the tolerance: relative, but absolute in the paper."""
+        unit = 1.0 if self.task.nesting == "paper" else self.objective
+        return self.gap <= self.task.tol * unit
 
     def hold(self, labels: np.ndarray) -> Problem:
         """Take labels over, with one cut at a short model in the direction of the cluster means.
@@ -156,22 +166,28 @@ class Problem:
         look, prices, raised = self._labelled(other.model, other.prices - other.floor_prices)
         self.take(look, other.model, prices, raised)
         for origin in other.cuts.hints():
-            if self.gap <= self.task.tol * self.objective:
+            if self.solved:
                 break
             self.cuts.add(self._held(origin), origin)
             self._solve_cuts()
         return self
 
-    def take(self, look: Look, model, prices: np.ndarray, raised: np.ndarray) -> None:
+    def take(self, look: Look, model: Model, prices: np.ndarray, raised: np.ndarray) -> None:
         """Adopt the labels of a pass at a model, and its cut."""
         self.cuts.adopt(look)
         self.cuts.add(look, model)
         self.model, self.prices, self.floor_prices, self.sizes = model, prices, raised, look.sizes
         self.objective = self._value(model, look)
         self._solve_cuts()
-        self.history.append(self.objective)
+        self._count()
 
-    def _value(self, model, look: Look) -> float:
+    def _count(self) -> None:
+        """Note the objective after a pass; see whether to stop."""
+        self.history.append(self.objective)
+        limit = MAX_ITER if len(self.history) >= self.task.max_iter else None
+        self.reason = self.task.watch(self.objective) or self.reason or limit
+
+    def _value(self, model: Model, look: Look) -> float:
         return self.penalty.value(*model) + look.loss + self._divergence(look.sizes)
 
     def _divergence(self, sizes: np.ndarray) -> float:
@@ -181,7 +197,7 @@ class Problem:
         bound, self.ahead = self.penalty.solve(self.cuts)
         self.bound = bound + self._divergence(self.sizes)
 
-    def _held(self, model) -> Look:
+    def _held(self, model: Model) -> Look:
         return self.cuts.look(*model, np.zeros(self.cuts.k), fixed=self.cuts.labels)
 
     def replace_penalty(self) -> None:
@@ -207,13 +223,10 @@ class Problem:
             if value < self.objective:
                 self.model, self.objective = point, value
             self.cuts.prune()
-            self.history.append(self.objective)
+            self._count()
             least, since = (self.gap, 0) if self.gap < 0.99 * least else (least, since + 1)
             if since >= STALE:
-                self.reason = STALLED  # rounding allows no smaller gap
-            self.reason = self.task.watch(self.objective) or self.reason
-            if len(self.history) >= self.task.max_iter:
-                self.reason = self.reason or MAX_ITER
+                self.reason = self.reason or STALLED  # rounding allows no smaller gap
 
     def descend(self, gap: float) -> None:
         """Solve, relabel, and so on while F falls: CCCP.
@@ -240,7 +253,8 @@ class Problem:
         F may rise on the way: this crosses ridges at which :meth:`descend` stops.
         """
         best: Any = (np.inf,)
-        since, point = 0, self.model
+        since = 0
+        point: Model = self.model
         while since < PATIENCE and self.reason is None:
             look, prices, raised = self._labelled(
                 point, divergence_prices(self.sizes, self.task.entropy)
@@ -254,7 +268,8 @@ class Problem:
                 break
             point = halfway(best[1], self.ahead)
         if self.objective > best[0]:
-            self.take(self.cuts.look(*best[1], best[2]), *best[1:])
+            _, point, prices, raised = best
+            self.take(self.cuts.look(*point, prices), point, prices, raised)
 
     def _relabelled(self) -> tuple[float, Look, np.ndarray, np.ndarray]:
         """Return the lowest F that labels of the model have, the pass and its prices.
@@ -274,7 +289,7 @@ class Problem:
             wanted = 0.5 * (wanted + divergence_prices(look.sizes, tau))
         return best
 
-    def _labelled(self, model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
+    def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
         """Return a pass with free labels that respect the size floor, and its prices."""
         none = np.zeros(self.cuts.k)
         if self.floor_prices.any():
@@ -286,7 +301,7 @@ class Problem:
         raised = self._raised(model, wanted)
         return self.cuts.look(*model, wanted + raised), wanted + raised, raised
 
-    def _raised(self, model, wanted, exact: bool = False, more: float = 1.0) -> np.ndarray:
+    def _raised(self, model: Model, wanted, exact: bool = False, more: float = 1.0) -> np.ndarray:
         """Return prices for the least size of every cluster, found on ``PROBE_ROWS`` at most.
 
         ``more`` than the least size can be asked for, if the probe promised too much.
@@ -325,9 +340,11 @@ class Problem:
 
     def follow_paper(self) -> None:
         """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
-        best, since = None, 0
+        best: Any = (np.inf,)
+        since = 0
         while self.reason is None:
-            point, last, steps = self.ahead, np.inf, 0
+            last, steps = np.inf, 0
+            point: Model = self.ahead
             while True:  # Algorithm 2: labels and model in turn, while that gains 1 %
                 look, *_ = self._labelled(point, np.zeros(self.cuts.k))
                 self.cuts.adopt(look)
@@ -340,22 +357,25 @@ class Problem:
             self.cuts.adopt(look)
             # It stops when the new constraint is violated by epsilon at most: before it is added.
             bound = self.penalty.solve(self.cuts)[0]
-            self.take(look, point, prices, raised)
+            self.take(replace(look, moves=None), point, prices, raised)
             self.bound = bound
             self.cuts.prune()
-            if best is None or self.objective < best[0]:
-                best, since = (self.objective, bound, point, prices, raised, look.sizes), -1
             since += 1
-            done = CONVERGED if self.gap <= self.task.tol else None
-            self.reason = self.task.watch(self.objective) or done
-            if len(self.history) >= self.task.max_iter:
-                self.reason = self.reason or MAX_ITER
-            if since >= 15:
+            if self.objective < best[0]:
+                best, since = (self.objective, point, prices, raised), 0
+            if self.solved:
+                self.reason = CONVERGED
+            elif since >= PATIENCE:
                 self.reason = self.reason or STALLED
-        self.objective, self.bound, self.model, self.prices, self.floor_prices, self.sizes = best
+        value, point, prices, raised = best
+        if self.objective > value:
+            self.take(self.cuts.look(*point, prices), point, prices, raised)
+        if not self.solved:  # the labels of the best model are held, and its problem solved
+            self.reason = None if self.reason == STALLED else self.reason
+            self.descend(0.5 * self.task.tol / self.objective)
 
 
-def halfway(model, ahead) -> tuple[np.ndarray, np.ndarray]:
+def halfway(model: Model, ahead: Model) -> Model:
     """Return the model halfway between the best one and the one that the cuts suggest."""
     return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
 
@@ -370,6 +390,13 @@ class Found:
     extras: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def reason(self) -> str:
+        """Why the search ended: it has converged if the gap says so, whatever ran out then."""
+        problem = self.problem
+        spent = problem.reason in (None, MAX_ITER, STALLED)
+        return CONVERGED if problem.solved and spent else problem.reason or STALLED
+
+    @property
     def fields(self) -> dict[str, Any]:
         """The model found, one score per cluster, and how."""
         problem = self.problem
@@ -381,7 +408,7 @@ class Found:
             "objective": problem.objective,
             "history": problem.history,
             "n_iter": len(problem.history),
-            "stop_reason": problem.reason or CONVERGED,
+            "stop_reason": self.reason,
         }
 
     @property
@@ -459,7 +486,9 @@ def search(
     else:
         few, task_few, within = subsample(some, task_there, START_ROWS, rng)
         candidates = initial_labels(few, kmeans[within], init, n_init, rng, task_few.floor)
-    opened, objectives, paper = [], [], task.nesting == "paper"
+    opened: list[Problem] = []
+    objectives: list[float] = []
+    paper = task.nesting == "paper"
     for labels in candidates:
         problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
         if paper:
@@ -476,10 +505,13 @@ def search(
         ranked = sorted(ranked[:WANDERERS], key=lambda problem: problem.objective)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
+        finalists.append(problem)
         if few is not some:
             problem = Problem(some.fresh(), task_there, task.opening).follow(problem)
+            finalists[-1] = problem
+        elif paper:
+            break
         problem.history, problem.reason = [], None
-        finalists.append(problem)
         problem.follow_paper() if paper else problem.descend(FOLLOWED)
         if task.opening is not None:
             problem.replace_penalty()
@@ -501,7 +533,7 @@ def search(
 
 def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
-    compared = {}
+    compared: dict[str, float] = {}
     mine = np.asarray(best.cuts.labels)
     for number, labels in enumerate(rivals):
         rival = Problem(cuts.fresh(), replace(task, max_iter=10**9)).hold(labels)
