@@ -20,6 +20,8 @@ from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
 RELAXATION = 1.6
 CHECK_EVERY = 10
 MAX_ITER = 5000
+LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
+PROGRESS, PATIENCE = 0.9, 1000  # stop if the gap does not fall to this share in these iterations
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,15 @@ class Factor:
     eigenvalues: np.ndarray
     eigenvectors: np.ndarray
 
+    @property
+    def noise(self) -> float:
+        """Precision to which the eigenvalues are known."""
+        return float(np.finfo(self.rows.dtype).eps * self.eigenvalues.max(initial=0.0))
+
     def ridge(self, right_side: np.ndarray, shrinkage: float) -> np.ndarray:
         """``(Z' diag(share) Z + shrinkage I)^-1 right_side``."""
         V, lam = self.eigenvectors, self.eigenvalues
-        # Eigenvalues are known to this precision: less would blow up their noise.
-        shrinkage = max(shrinkage, float(np.finfo(self.rows.dtype).eps * lam.max(initial=0.0)))
+        shrinkage = max(shrinkage, self.noise)  # less would blow up the noise of eigenvalues
         return V @ ((V.T @ right_side) / (lam + shrinkage))
 
 
@@ -123,7 +129,8 @@ def fit_piecewise(
         The loss, from :func:`~maxmargin._core.size_floor.loss_kinks`.
     alpha : float
     gap : float
-        Relative duality gap at which to stop.
+        Relative duality gap at which to stop. A solver that no longer comes nearer stops as well;
+        the solution with the smallest gap is returned.
     warm : PiecewiseFit, optional
         Solution for other labels or another alpha.
     """
@@ -136,6 +143,8 @@ def fit_piecewise(
     right_side, bias = _right_side(rows, shares, target, dual, 1.0)
     shrunk = 1.0  # by which the dual is to be divided, since its column may not be here
     adapt_at = CHECK_EVERY
+    best = PiecewiseFit(np.zeros(rows.shape[1]), bias, np.inf, target, dual, step)
+    mark, give_up = np.inf, MAX_ITER
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
         if iteration % CHECK_EVERY == 0:
@@ -143,7 +152,11 @@ def fit_piecewise(
             primal, bound = duality_gap(factor, signs, kinks, alpha, *point)
             # w = 0 costs at most 1, so 1e-6 is nothing even where the optimum is 0.
             reached = (primal - bound) / max(primal, 1e-6)
-            if reached <= gap:
+            if reached < best.gap:
+                best = PiecewiseFit(coef, bias, reached, target, dual, step)
+            if best.gap < PROGRESS * mark:  # the step is adapted ever more rarely, so wait longer
+                mark, give_up = best.gap, 2 * iteration + PATIENCE
+            if best.gap <= max(gap, LEAST_GAP) or iteration >= give_up:
                 break
         columns = shares, signs, target, dual
         given = coef, kinks, bias, step, shrunk
@@ -157,7 +170,7 @@ def fit_piecewise(
             if not 0.5 <= ratio <= 2.0:
                 shrunk, step = ratio, step / ratio
                 right_side, bias = _right_side(rows, shares, target, dual, shrunk)
-    return PiecewiseFit(coef, bias, reached, target, dual, step)
+    return best
 
 
 def _right_side(rows: Rows, shares, target, dual, shrunk: float) -> tuple[np.ndarray, float]:

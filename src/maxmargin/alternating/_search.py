@@ -169,7 +169,7 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
     if settings.alpha != "auto":
         return float(settings.alpha) / factor, float(settings.alpha)
     lam = problem.factor.eigenvalues
-    rank = int(np.count_nonzero(lam > 1e-10 * lam[-1]))
+    rank = int(np.count_nonzero(lam > max(1e-10 * lam[-1], problem.factor.noise)))
     # With a degree of freedom for every other row any labels at all would fit.
     dof = min(TARGET_DOF, len(problem.weights) / 3.0, 0.9 * rank)
     shrinkage = shrinkage_for(lam, max(dof, 0.5))
