@@ -144,15 +144,15 @@ def test_a_gap_that_rounding_hides_ends_the_regression(problem, monkeypatch):
     checks = []
 
     def noisy_gap(*given):
-        """Six digits alone are certain."""
+        """Four digits alone are certain."""
         checks.append(1)
         primal, bound = duality_gap(*given)
-        return primal, bound - 1e-6 * primal
+        return primal, bound - 1e-4 * primal
 
     monkeypatch.setattr(regression, "duality_gap", noisy_gap)
     found = fit_piecewise(factor, y, kinks, 0.01, 5e-324)
     assert len(checks) < 0.5 * regression.MAX_ITER / regression.CHECK_EVERY
-    assert found.coef == pytest.approx(least.coef, abs=1e-4)
+    assert found.coef == pytest.approx(least.coef, abs=1e-3)
 
 
 def test_shrinkage_gives_the_degrees_of_freedom():

@@ -23,7 +23,7 @@ RELAXATION = 1.6
 CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look of a warm start
 MAX_ITER = 5000
 LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
-PROGRESS, PATIENCE = 0.9, 500  # stop if the gap does not fall to this share in these iterations
+PROGRESS, PATIENCE = 0.9, 1000  # stop if the gap does not fall to this share in these iterations
 
 
 @dataclass(frozen=True)
