@@ -38,12 +38,16 @@ class AlternatingMarginClustering(BaseMarginClustering):
         fastest; "hinge" is the maximum margin problem itself, but freezes near its start.
     epsilon : float, default=0.05
         Half width of the zone of the Laplacian loss that costs nothing.
-    multi_class : {"joint", "recursive"}, default="joint"
-        More than two clusters: all at once, or by two-way splits of splits as in the paper.
+    multi_class : {"auto", "joint", "recursive"}, default="auto"
+        "joint": all clusters at once, a regression for each against the others. "recursive": the
+        paper's two-way splits, and splits of those. "auto" is "joint", but for two clusters
+        "recursive" where ``alpha``, ``balance``, ``anneal``, ``bias``, ``epsilon`` or
+        ``init="spectral"`` ask for the paper's problem.
     kernel : str or callable, default="auto"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". "auto" is "rbf"
         for two-way splits; for joint clusters the mean of two Gaussian kernels whose widths are
-        half the median distance and the whole, or the cosine for rows of mostly zeros.
+        half the median distance and the whole, or the cosine for rows of mostly zeros ("rbf" where
+        ``gamma`` is given).
     gamma : "median", float or None, default="median"
         Width of the kernel; "median" is 1 / median squared distance.
     degree, coef0 : float, default=3 and 1
@@ -72,7 +76,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         objective wins.
     n_init : int or "auto", default="auto"
         Number of k-means runs, of components and of random starts; "auto" is 10.
-    max_iter : int, default=100
+    max_iter : int, default=300
         Most iterations of one descent.
     tol : float, default=1e-4
         A descent ends when at most this share of the rows changes sides.
@@ -146,7 +150,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         "epsilon": [Interval(Real, 0, 1, closed="left")],
         "alpha": [StrOptions({"auto"}), STRENGTH],
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
-        "multi_class": [StrOptions({"joint", "recursive"})],
+        "multi_class": [StrOptions({"auto", "joint", "recursive"})],
         "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
         "balance": [StrOptions({"auto"}), *SHARED_CONSTRAINTS["balance"]],
         "anneal": [StrOptions({"auto"}), "boolean"],
@@ -161,7 +165,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         *,
         loss="laplacian",
         epsilon=0.05,
-        multi_class="joint",
+        multi_class="auto",
         kernel="auto",
         gamma="median",
         degree=3,
@@ -174,7 +178,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         bias="exact",
         init="auto",
         n_init="auto",
-        max_iter=100,
+        max_iter=300,
         tol=1e-4,
         solver_tol="auto",
         warm_start=False,
@@ -256,23 +260,30 @@ class AlternatingMarginClustering(BaseMarginClustering):
 
         return recursive_splits(rows, data, fmap, self.n_clusters, balance, split)
 
+    def _two_way_settings(self) -> list[str]:
+        """Return the parameters that only two-way splits have."""
+        spectral = isinstance(self.init, str) and self.init == "spectral"
+        given = {"anneal": self.anneal != "auto", "bias": self.bias != "exact", "init": spectral}
+        return [name for name, is_given in given.items() if is_given]
+
     def _is_joint(self) -> bool:
-        return self.n_clusters > 2 and self.multi_class == "joint"
+        if self.multi_class != "auto" or self.n_clusters != 2:
+            return self.n_clusters > 1 and self.multi_class != "recursive"
+        asked = (self.alpha, self.balance, self.epsilon) != ("auto", "auto", 0.05)
+        return not (asked or self._two_way_settings())
 
     def _kernel(self) -> Any:
-        named = isinstance(self.kernel, str) and self.kernel == "auto" and not self._is_joint()
-        return "rbf" if named else self.kernel
+        if not (isinstance(self.kernel, str) and self.kernel == "auto"):
+            return self.kernel
+        return "auto" if self._is_joint() and self.gamma == "median" else "rbf"
 
     def _fit_joint(self, data: FitInput) -> Model:
-        given = {"anneal": self.anneal != "auto", "bias": self.bias != "exact",
-                 "init": isinstance(self.init, str) and self.init == "spectral"}  # fmt: skip
-        for name, is_given in given.items():
-            if is_given:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} is for two-way splits: with n_clusters="
-                    f"{self.n_clusters} it needs multi_class='recursive'."
-                )
-        fmap, rows = self._features(data)
+        for name in self._two_way_settings():
+            raise ValueError(
+                f"{name}={getattr(self, name)!r} is for two-way splits: with n_clusters="
+                f"{self.n_clusters} it needs multi_class='recursive'."
+            )
+        fmap, rows = self._features(data, kernel=self._kernel())
         free = self.balance == "auto"
         balance, entropy = LEAST_BALANCE if free else self.balance, self.size_entropy
         task = Task(
