@@ -98,7 +98,14 @@ def paper_alternating(X, k, seed, links=None, *, loss, width, **params) -> Clust
     strength = (2.0 if loss == "squared" else 1.0) / (X.shape[0] * PAPER_C[loss])
     alpha = strength / (1.0 - mean_kernel(X, gamma))
     model = maxmargin.AlternatingMarginClustering(
-        k, loss=loss, gamma=gamma, alpha=alpha, anneal=False, random_state=seed, **params
+        k,
+        loss=loss,
+        gamma=gamma,
+        alpha=alpha,
+        anneal=False,
+        multi_class="recursive",
+        random_state=seed,
+        **params,
     )
     return _fitted(model.fit(X))
 

@@ -17,7 +17,7 @@ from .._core.model import Model
 from .._core.size_floor import LOSSES, row_losses, size_floor, warn_short
 from .._core.tree import recursive_splits, sides_of
 from ._joint import Task, joint_search
-from ._search import Settings, split_rows
+from ._search import Settings, split_rows, warn_unsolved
 
 JOINT_ALPHA, JOINT_ENTROPY = 0.003, 0.3
 LEAST_BALANCE = 0.05  # no joint cluster may vanish
@@ -306,6 +306,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         missing = task.floor - float(sizes.min())
         if missing > 1e-9 * task.floor:
             warn_short(balance, missing, task.floor)
+        warn_unsolved(state.fit, task.gap)
         return Model(
             fmap, state.coef, state.bias + state.prices, np.eye(task.k), state.objective,
             state.history, len(state.history), state.reason, extras=extras,

@@ -154,10 +154,15 @@ def split_rows(
 def _warn_about(state: State, floor: float, settings: Settings) -> None:
     if state.shortfall > 0:
         warn_short(settings.balance, state.shortfall, floor)
-    if state.fit is not None and state.fit.gap > settings.gap:
+    warn_unsolved(state.fit, settings.gap)
+
+
+def warn_unsolved(fit: PiecewiseFit | None, gap: float) -> None:
+    """Warn if the regression did not reach its gap."""
+    if fit is not None and fit.gap > gap:
         warnings.warn(
             f"The regression on the final labels reached a relative duality gap of "
-            f"{state.fit.gap:.2g}, not solver_tol={settings.gap:g}. Raise solver_tol or alpha.",
+            f"{fit.gap:.2g}, not solver_tol={gap:g}. Raise solver_tol or alpha.",
             ConvergenceWarning,
             stacklevel=2,
         )
