@@ -115,7 +115,7 @@ def linear_alternating(X, k, seed, links=None, *, C, **params) -> Clusters:
     mean_square = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
     model = maxmargin.AlternatingMarginClustering(
         k, kernel="linear", alpha=1.0 / (X.shape[0] * C * mean_square), anneal=False,
-        random_state=seed, **params,
+        multi_class="recursive", random_state=seed, **params,
     )  # fmt: skip
     return _fitted(model.fit(X))
 
