@@ -98,7 +98,14 @@ def paper_alternating(X, k, seed, links=None, *, loss, width, **params) -> Clust
     strength = (2.0 if loss == "squared" else 1.0) / (X.shape[0] * PAPER_C[loss])
     alpha = strength / (1.0 - mean_kernel(X, gamma))
     model = maxmargin.AlternatingMarginClustering(
-        k, loss=loss, gamma=gamma, alpha=alpha, anneal=False, random_state=seed, **params
+        k,
+        loss=loss,
+        gamma=gamma,
+        alpha=alpha,
+        anneal=False,
+        multi_class="recursive",
+        random_state=seed,
+        **params,
     )
     return _fitted(model.fit(X))
 
@@ -108,7 +115,7 @@ def linear_alternating(X, k, seed, links=None, *, C, **params) -> Clusters:
     mean_square = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
     model = maxmargin.AlternatingMarginClustering(
         k, kernel="linear", alpha=1.0 / (X.shape[0] * C * mean_square), anneal=False,
-        random_state=seed, **params,
+        multi_class="recursive", random_state=seed, **params,
     )  # fmt: skip
     return _fitted(model.fit(X))
 

@@ -502,7 +502,8 @@ def floor_defects(model, case: Case, caught) -> list[str]:
     weights = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     total = float(weights.sum())
     k = len(model.cluster_sizes_)
-    floor = size_floor(inner.balance, total, k, bool((weights == np.round(weights)).all()))
+    balance = inner.balance if inner.balance != "auto" else 0.05
+    floor = size_floor(balance, total, k, bool((weights == np.round(weights)).all()))
     if model.cluster_sizes_.min() >= floor * (1 - 1e-9):
         return []
     if any("balance" in str(w.message) or "no rows" in str(w.message) for w in caught):

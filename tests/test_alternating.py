@@ -105,10 +105,10 @@ def exhaustive(Z, loss, alpha, balance, epsilon):
         if min((y > 0).sum(), (y < 0).sum()) < floor:
             continue
         if loss == "squared":
-            w, b = fit_squared(factor, y, alpha)
+            (w,), (b,) = fit_squared(factor, y[:, None], alpha)
         else:
             fit = fit_piecewise(factor, y, kinks, alpha, 1e-6)
-            w, b = fit.coef, fit.bias
+            w, b = fit.coef[0], fit.bias[0]
         best = min(best, 0.5 * alpha * w @ w + row_losses(y, Z @ w + b, loss, epsilon).mean())
     return best
 
@@ -373,7 +373,8 @@ def test_each_known_class_gets_a_cluster_of_its_own(balance, seed):
 def test_known_rows_at_one_end():
     X, known = np.linspace(0, 1, 30)[:, None], np.full(30, -1)
     known[[0, 25, 29]] = [0, 1, 2]
-    model = AlternatingMarginClustering(3, random_state=0).fit(X, partial_labels=known)
+    model = AlternatingMarginClustering(3, balance=0.7, random_state=0)
+    model.fit(X, partial_labels=known)
     assert model.cluster_sizes_.min() >= 7
     assert set(model.predict(X)) == {0, 1, 2}
 
@@ -381,7 +382,8 @@ def test_known_rows_at_one_end():
 @pytest.mark.parametrize("first", [40, 12_000])
 def test_repeated_rows_that_forbid_the_sizes_give_the_nearest(first):
     X = np.repeat([[0.0, 0], [1, 0], [5, 5]], [first, 3, 2], axis=0)
-    for model in (AlternatingMarginClustering(3), BisectingMarginClustering(3)):
+    recursive = AlternatingMarginClustering(3, multi_class="recursive")
+    for model in (recursive, BisectingMarginClustering(3)):
         with pytest.warns(UserWarning, match=r"balance=0.7 (cannot|could not) be met"):
             model.set_params(random_state=0).fit(X)
         assert model.cluster_sizes_.tolist() == [first, 3, 2]
@@ -442,9 +444,12 @@ def test_warm_start_continues_from_the_previous_labels(digits_pair):
 
 def test_linear_coefficients_apply_to_raw_rows(digits_pair):
     X, _ = digits_pair
-    model = AlternatingMarginClustering(kernel="linear", random_state=0).fit(X)
+    model = AlternatingMarginClustering(kernel="linear", balance=0.9, random_state=0).fit(X)
     raw = X @ model.coef_[0] + model.intercept_[0]
     assert model.decision_function(X)[:, 1] == pytest.approx(raw, abs=1e-9)
+    joint = AlternatingMarginClustering(kernel="linear", random_state=0).fit(X)
+    raw = X @ joint.coef_.T + joint.intercept_
+    assert joint.decision_function(X) == pytest.approx(raw, abs=1e-9)
 
 
 def test_precomputed_kernel_equals_its_own_kernel(digits_pair):

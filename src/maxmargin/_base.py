@@ -210,11 +210,12 @@ class BaseMarginClustering(
 
     def _features(self, data: FitInput, **options):
         """Return the feature map of the kernel parameters, and the mapped rows."""
-        given = self.kernel, self.gamma, self.degree, self.coef0
+        kernel = options.pop("kernel", self.kernel)
+        given = kernel, self.gamma, self.degree, self.coef0
         return fit_features(
             data.X,
             data.weights,
-            kernel=self.kernel,
+            kernel=kernel,
             params=kernel_params(data.X, *given, data.rng),
             n_components=self.n_components,
             rng=data.rng,

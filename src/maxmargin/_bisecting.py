@@ -121,6 +121,10 @@ class BisectingMarginClustering(BaseMarginClustering):
         super()._validate_params()
         self._two_way()._validate_params()
 
+    def _balance(self) -> float:
+        balance = self._two_way().balance
+        return 0.7 if balance == "auto" else balance
+
     def _two_way(self) -> BaseMarginClustering:
         return AlternatingMarginClustering() if self.estimator is None else self.estimator
 
@@ -156,7 +160,7 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict:
         sizes = np.bincount(host_labels(labels)[data.source], data.weights, self.n_clusters)
-        balance = self._two_way().balance
+        balance = self._balance()
         floor = size_floor(balance, data.weights.sum(), self.n_clusters, data.whole)
         if sizes.min() < floor * (1 - 1e-9):
             warnings.warn(
@@ -169,7 +173,7 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     def _grow(self, X, sample: FitInput):
         k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
-        balance = self._two_way().balance
+        balance = self._balance()
         floor = size_floor(balance, total, k, sample.whole)
 
         def split(indices, clusters):

@@ -1,4 +1,8 @@
-"""Dual prices of the clusters: added to the scores, they enforce a minimum size."""
+r"""Prices on clusters, added to the scores: for a least size, or for even sizes.
+
+The soft preference for even sizes is :math:`\tau \sum_h \pi_h \log(k \pi_h)`, the Kullback-Leibler
+divergence of the clusters' shares from 1/k.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,36 @@ from .numba_fill import fill_clusters
 
 # With unequal weights, prices cannot always attain exactly this size; then aim higher.
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)
+
+
+LEAST_SHARE = 1e-3  # of 1/k: the share at which the price of a small cluster ends to rise
+
+
+def size_divergence(sizes: np.ndarray) -> float:
+    """Return ``sum_h pi_h log(k pi_h)`` of the clusters' shares: 0 for even sizes.
+
+    Examples
+    --------
+    >>> size_divergence(np.array([5.0, 5.0])), round(size_divergence(np.array([8.0, 0.0])), 3)
+    (0.0, 0.693)
+    """
+    share = sizes / sizes.sum()
+    return float((share * np.log(np.maximum(len(sizes) * share, 1e-300))).sum())
+
+
+def divergence_prices(sizes: np.ndarray, strength: float, slope: float = 2.0) -> np.ndarray:
+    """Return the prices by which the best labels for given scores follow the divergence.
+
+    A row on the margin loses ``slope`` times its lead when it goes to the next best cluster: 2 for
+    the margin of Crammer and Singer. The divergence gains ``strength * log(pi_a / pi_b)``.
+
+    Examples
+    --------
+    >>> divergence_prices(np.array([3.0, 1.0]), 0.3).round(3)
+    array([-0.061,  0.104])
+    """
+    share = len(sizes) * sizes / sizes.sum()
+    return -strength / slope * np.log(np.maximum(share, LEAST_SHARE))
 
 
 def floor_prices(

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
+from sklearn.preprocessing import normalize
+from sklearn.utils.extmath import randomized_svd
 
 from .._data.source import LARGEST, LARGEST32, MemoryRows, RowSource, all_equal, repeated
 from .interrupt import interruptible
@@ -38,6 +40,10 @@ NYSTROEM_RANK = 256
 TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
+AUTO_SIGMAS = (0.5, 1.0)  # in median distances: the Gaussians whose mean is kernel="auto"
+AUTO_RANK, AUTO_LANDMARKS, AUTO_ALL = 100, 400, 600  # up to 600 rows all are landmarks
+AXES_ROWS = 5000  # rows that the axes of text are found on
+TEXT_WIDTH, TEXT_SHARE = 50, 0.05  # text: at least so many columns, fewer non-zeros than this
 CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Cholesky factor
 
 
@@ -162,7 +168,9 @@ def evaluate_kernel(X, Y, kernel, params: dict, xp=np):
         if xp is not np:
             K = _device_kernel(X, Y, kernel, params, xp)
         elif kernel == "rbf" and not (sparse.issparse(X) or sparse.issparse(Y)):
-            K = _gaussian(X, Y, params["gamma"])
+            K = gaussian_of(negative_squares(X, Y), params["gamma"])
+        elif kernel == "rbf":
+            K = gaussian_of(-euclidean_distances(X, Y, squared=True), params["gamma"])
         else:
             K = np.asarray(pairwise_kernels(X, Y, metric=kernel, **params))
     if not bool(xp.all(xp.isfinite(K))):
@@ -176,14 +184,16 @@ def evaluate_kernel(X, Y, kernel, params: dict, xp=np):
 def _device_kernel(X, Y, kernel: str, params: dict, xp):
     """Return a kernel of scikit-learn's by its formula, in any array namespace."""
     if kernel == "rbf":
-        return xp.exp(negative_squares(X, Y, xp) * params["gamma"])
+        return gaussian_of(negative_squares(X, Y, xp), params["gamma"], xp)
     if kernel == "laplacian":
         D = xp.zeros((X.shape[0], Y.shape[0]), dtype=X.dtype, device=X.device)
         for j in range(X.shape[1]):
             D -= xp.abs(X[:, j, None] - Y[None, :, j])
         return xp.exp(D * params["gamma"])
     if kernel == "cosine":
-        X, Y = (side / xp.sqrt(xp.sum(side * side, axis=1))[:, None] for side in (X, Y))
+        squares = (xp.sum(side * side, axis=1)[:, None] for side in (X, Y))
+        # A row of zeros has no direction.
+        X, Y = (s / xp.sqrt(xp.where(q > 0, q, 1.0)) for s, q in zip((X, Y), squares))
     K = X @ Y.T
     if kernel in ("poly", "sigmoid"):
         K = K * params["gamma"] + params["coef0"]
@@ -191,15 +201,18 @@ def _device_kernel(X, Y, kernel: str, params: dict, xp):
     return K
 
 
-def _gaussian(X, Y, gamma) -> np.ndarray:
-    """The Gaussian kernel without the checks of a public function: pivoted Cholesky asks for one
-    column at a time, and those checks cost ten times the column.
+def gaussian_of(D, gamma, xp=np):
+    """Return ``exp(gamma D)`` of minus the squared distances D; of several gammas, the mean.
+
+    Examples
+    --------
+    >>> gaussian_of(np.array([-2.0, 0.0]), (0.0, 1e3))
+    array([0.5, 1. ])
     """
-    return gaussian_of(negative_squares(X, Y), gamma)
-
-
-def gaussian_of(D: np.ndarray, gamma: float) -> np.ndarray:
-    """``exp(gamma D)`` of minus the squared distances D, which are overwritten."""
+    if isinstance(gamma, tuple):
+        return sum(xp.exp(D * one) for one in gamma) / len(gamma)
+    if xp is not np:
+        return xp.exp(D * gamma)
     with np.errstate(over="ignore"):
         D *= gamma
         return np.exp(D, out=D)
@@ -293,6 +306,7 @@ def fit_features(
     n_jobs: int = 1,
     center: bool = True,
     widest: int | None = MAX_LINEAR_WIDTH,
+    truncated: bool = False,
 ) -> tuple[FeatureMap, Rows]:
     """Choose landmarks, centre and scale; return the map and the mapped training rows.
 
@@ -310,7 +324,10 @@ def fit_features(
     center : bool
         Whether the features get mean zero.
     widest : int or None
-        Linear kernels with more columns use landmarks; None never uses landmarks.
+        Linear kernels of more columns go through landmarks; None leaves all of them as they are.
+    truncated : bool
+        Whether n_components="auto" means the leading 100 features of 400 random landmarks, as it
+        always does for kernel="auto".
     """
     if _is_identity(X, kernel, n_components, widest):
         return _linear_features(X, weights, n_jobs, center)
@@ -318,16 +335,33 @@ def fit_features(
     dtype = np.dtype(X.dtype)
     if n > FLOAT32_ROWS:
         dtype = np.dtype(np.float32)
+    rank = None
+    if kernel == "auto" or (truncated and n_components == "auto" and kernel != "precomputed"):
+        rank = AUTO_RANK if n_components == "auto" else n_components
+    if kernel == "auto":
+        kernel = "cosine" if is_text(X) else "rbf"
+        gamma = kernel_params(X, kernel, "median", 3, 1, rng).get("gamma", 0.0)
+        params = {"gamma": tuple(0.5 * gamma / sigma**2 for sigma in AUTO_SIGMAS)}
     offset = None
     if kernel in _SHIFT_INVARIANT and not X.is_sparse:
         offset = centre_of(Rows(X, n_jobs=n_jobs), weights)
-    chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
-    picked = X.take(chosen)
-    landmarks = chosen if kernel == "precomputed" else _shifted(picked, offset)
-    fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
-    among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(picked)
-    projection = kernel_basis(among, kernel, dtype)
-    fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
+    if rank is not None and kernel == "cosine":
+        axes = text_axes(X, rank, rng)
+        fmap = FeatureMap(
+            kernel, {}, axes, np.eye(len(axes)), None, np.zeros(len(axes)), 1.0, dtype
+        )
+    else:
+        if rank is None:
+            chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
+        else:
+            many = AUTO_LANDMARKS if n > AUTO_ALL else n
+            chosen = np.sort(rng.choice(n, max(many, min(rank, n)), replace=False))
+        picked = X.take(chosen)
+        landmarks = chosen if kernel == "precomputed" else _shifted(picked, offset)
+        fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
+        among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(picked)
+        projection = kernel_basis(among, kernel, dtype)[:, :rank]
+        fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
     rows, centre, scale = centred_rows(fmap.stored_rows(X, n_jobs), weights, center)
     fmap = replace(fmap, offset=centre, scale=scale)
     if rows.features is not None:
@@ -340,10 +374,37 @@ def fit_features(
     return fmap, Rows(Z, n_jobs=n_jobs)
 
 
+def is_text(X: RowSource) -> bool:
+    """Return whether rows are like word counts: many columns, nearly all of them zero.
+
+    Examples
+    --------
+    >>> is_text(MemoryRows(np.eye(60))), is_text(MemoryRows(np.ones((5, 60))))
+    (True, False)
+    """
+    some = X.take(slice(None, None, max(1, X.shape[0] // MEDIAN_ROWS)))
+    count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
+    share = int(count) / (some.shape[0] * some.shape[1])
+    return X.shape[1] >= TEXT_WIDTH and share < TEXT_SHARE
+
+
+def text_axes(X: RowSource, rank: int, rng) -> np.ndarray:
+    """Return the leading principal axes of some rows of unit length, as rows.
+
+    The cosine kernel between a row and an axis is the row's coordinate on that axis.
+    """
+    some = X.take(slice(None, None, -(-X.shape[0] // AXES_ROWS)))
+    unit = normalize(sparse.csr_matrix(some, dtype=np.float64))
+    rank = min(rank, *unit.shape)
+    return randomized_svd(unit, rank, n_iter=3, random_state=int(rng.integers(2**31 - 1)))[2]
+
+
 def feature_rank(n: int, d: int, kernel, n_components) -> int:
     """Upper bound on the number of features of the map."""
     if kernel == "linear" and d <= MAX_LINEAR_WIDTH and n_components in ("auto", None):
         return d
+    if isinstance(kernel, str) and kernel == "auto" and n_components == "auto":
+        return min(n, AUTO_RANK)
     if n_components is None:
         return n
     if n_components != "auto":

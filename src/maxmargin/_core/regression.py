@@ -2,7 +2,8 @@
 
     min over w, b of   alpha/2 |w|^2 + sum_i share_i L(y_i, w'z_i + b)
 
-with centred features and shares that add up to one. The spectrum of ``Z' diag(share) Z`` is
+for one labelling of two clusters, or for each of several clusters against the others at the same
+time, with centred features and shares that add up to one. The spectrum of ``Z' diag(share) Z`` is
 computed once; it serves every alpha and labelling, and gives the effective degrees of freedom.
 """
 
@@ -15,11 +16,14 @@ from scipy.optimize import brentq
 
 from .interrupt import interruptible
 from .lapack import eigh
+from .numba_regression import admm_rule, gap_rule
 from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
-CHECK_EVERY = 10
+CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look of a warm start
 MAX_ITER = 5000
+LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
+PROGRESS, PATIENCE = 0.9, 1000  # stop if the gap does not fall to this share in these iterations
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,17 @@ class Factor:
     eigenvalues: np.ndarray
     eigenvectors: np.ndarray
 
-    def ridge(self, right_side: np.ndarray, shrinkage: float) -> np.ndarray:
-        """``(Z' diag(share) Z + shrinkage I)^-1 right_side``."""
+    @property
+    def noise(self) -> float:
+        """Precision to which the eigenvalues are known."""
+        return float(np.finfo(self.rows.dtype).eps * self.eigenvalues.max(initial=0.0))
+
+    def ridge(self, right_sides: np.ndarray, shrinkage) -> np.ndarray:
+        """``right_sides (Z' diag(share) Z + shrinkage I)^-1``, a row and a shrinkage each."""
         V, lam = self.eigenvectors, self.eigenvalues
-        # Eigenvalues have this precision: a smaller shrinkage would amplify rounding errors.
-        shrinkage = max(shrinkage, float(np.finfo(self.rows.dtype).eps * lam.max(initial=0.0)))
-        return V @ ((V.T @ right_side) / (lam + shrinkage))
+        # A smaller shrinkage would amplify rounding errors of the eigenvalues.
+        shrinkage = np.reshape(np.maximum(shrinkage, self.noise), (-1, 1))
+        return ((right_sides @ V) / (lam + shrinkage)) @ V.T
 
 
 def factorise(rows: Rows, weights: np.ndarray) -> Factor:
@@ -78,37 +87,53 @@ def shrinkage_for(eigenvalues: np.ndarray, dof: float) -> float:
     return float(np.exp(brentq(excess, low, high)))
 
 
-def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
-    """Fit an LS-SVM with loss (f - y)^2; on centred features coefficients and bias decouple."""
-    codes = factor.shares * targets
-    right_side = weighted_sum(factor.rows, codes[:, None])[0]
-    return factor.ridge(right_side, 0.5 * alpha), float(codes.sum())
+def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """LS-SVM with loss (f - y)^2 on each of m columns of targets: coefficients (m, r), biases (m,).
+
+    Centred features keep the two apart.
+    """
+    codes = factor.shares[:, None] * targets
+    return factor.ridge(weighted_sum(factor.rows, codes), 0.5 * alpha), codes.sum(axis=0)
 
 
 @dataclass(frozen=True)
 class PiecewiseFit:
-    """Coefficients of an SVM or SVR, its duality gap, and the state that warm-starts the next one.
+    """Coefficients of m SVMs or SVRs, how well they are solved, and what warm-starts the next ones.
 
     ``dual / step`` is a subgradient of the loss of each row.
+
+    Attributes
+    ----------
+    coef, bias : ndarray of shape (m, r) and (m,)
+    gap : float
+        The largest of the relative duality gaps.
+    value, bound : ndarray of shape (m,)
+        Objectives, and numbers that no model can be below.
+    target, dual : tuple of m columns
+    step : ndarray of shape (m,)
     """
 
     coef: np.ndarray
-    bias: float
+    bias: np.ndarray
     gap: float
-    target: np.ndarray
-    dual: np.ndarray
-    step: float
+    value: np.ndarray
+    bound: np.ndarray
+    target: tuple
+    dual: tuple
+    step: np.ndarray
 
 
 def fit_piecewise(
     factor: Factor,
-    signs: np.ndarray,
+    labels: np.ndarray,
     kinks: np.ndarray,
     alpha: float,
     gap: float,
     warm: PiecewiseFit | None = None,
+    names: tuple[int, ...] = (1,),
+    above: float = np.inf,
 ) -> PiecewiseFit:
-    """Solve an SVM or SVR by ADMM on the factor of the LS-SVM, to a relative duality gap.
+    """SVMs or SVRs by ADMM on the factor of the LS-SVM, down to a relative duality gap.
 
     The loss is split from the model by s = Zw + b: the w-step is a ridge regression with shrinkage
     alpha * step, the s-step a proximal step per row. Weighted rows keep one
@@ -117,97 +142,121 @@ def fit_piecewise(
     Parameters
     ----------
     factor : Factor
-    signs : ndarray of shape (n,)
-        Labels, -1 or +1.
+    labels : ndarray of shape (n,)
+        Clusters, or -1 and +1.
     kinks : ndarray of shape (4,)
         The loss, from :func:`~maxmargin._core.size_floor.loss_kinks`.
     alpha : float
     gap : float
-        Relative duality gap at which to stop.
+        Relative duality gap at which to stop. A solver that no longer comes nearer stops as well;
+        the solution with the smallest gap is returned.
     warm : PiecewiseFit, optional
         Solution for other labels or another alpha.
+    names : tuple of int
+        For each regression, the label of the rows whose target is +1; it is -1 for the others.
+    above : float
+        Sum of the lower bounds at which to stop as well.
     """
-    shares, rows = factor.shares, factor.rows
+    shares, rows, m = factor.shares, factor.rows, len(names)
     if warm is None:
         # A step of 1 in the scale of the mean loss is right for most problems.
-        target, dual, step = signs.astype(np.float64), np.zeros(len(shares)), 1.0
+        target = tuple(np.where(labels == name, 1.0, -1.0) for name in names)
+        dual, step = (np.zeros(len(shares)),) * m, np.ones(m)
     else:
         target, dual, step = warm.target, warm.dual, warm.step
-    right_side, bias = _right_side(rows, shares, target, dual, 1.0)
-    shrunk = 1.0  # by which the dual is to be divided, since its column may not be here
+    right_side, bias = _right_side(rows, shares, target, dual, np.ones(m))
+    shrunk = np.ones(m)  # by which the dual is to be divided, since its column may not be here
     adapt_at = CHECK_EVERY
+    zero = np.zeros((m, rows.shape[1]))
+    best = PiecewiseFit(zero, bias, np.inf, np.ones(m), np.zeros(m), target, dual, step)
+    mark, give_up = np.inf, MAX_ITER
     for iteration in range(1, MAX_ITER + 1):
         coef = factor.ridge(right_side, alpha * step)
-        if iteration % CHECK_EVERY == 0:
+        if iteration % CHECK_EVERY == 0 or (iteration == WARMED and warm is not None):
             point = coef, bias, dual, step * shrunk
-            primal, bound = duality_gap(factor, signs, kinks, alpha, *point)
+            primal, bound = duality_gap(factor, labels, kinks, alpha, *point, names)
             # The objective at w = 0 is at most 1, so 1e-6 is negligible even if the optimum is 0.
-            reached = (primal - bound) / max(primal, 1e-6)
-            if reached <= gap:
+            reached = float(((primal - bound) / np.maximum(primal, 1e-6)).max())
+            if reached < best.gap:
+                best = PiecewiseFit(coef, bias, reached, primal, bound, target, dual, step)
+            if best.gap < PROGRESS * mark:  # the step is adapted ever more rarely, so wait longer
+                mark, give_up = best.gap, 2 * iteration + PATIENCE
+            if best.gap <= max(gap, LEAST_GAP) or iteration >= give_up or bound.sum() > above:
                 break
-        columns = shares, signs, target, dual
-        given = coef, kinks, bias, step, shrunk
-        (target, dual), blocks = rows.run(admm_block, given, columns, (np.float64, np.float64))
-        gathered, sums = added_pairs(blocks)
-        right_side, bias, shrunk = gathered[0], float(sums[0]), 1.0
+        columns = shares, labels, *target, *dual
+        given = coef, names, kinks, bias, step, shrunk
+        made, blocks = rows.run(admm_block, given, columns, (np.float64,) * (2 * m))
+        target, dual = made[:m], made[m:]
+        right_side, sums = added_pairs(blocks)
+        bias, shrunk = sums[0], np.ones(m)
         if iteration == adapt_at:
             # Less and less often: ADMM need not converge if the step keeps changing.
             adapt_at *= 2
             ratio = _residual_ratio(sums)
-            if not 0.5 <= ratio <= 2.0:
+            ratio = np.where((ratio < 0.5) | (ratio > 2.0), ratio, 1.0)
+            if (ratio != 1.0).any():
                 shrunk, step = ratio, step / ratio
                 right_side, bias = _right_side(rows, shares, target, dual, shrunk)
-    return PiecewiseFit(coef, bias, reached, target, dual, step)
+    return best
 
 
-def _right_side(rows: Rows, shares, target, dual, shrunk: float) -> tuple[np.ndarray, float]:
-    """Return the right side of the ridge step, and the bias."""
-    columns = shares, target, dual
-    gathered, bias = added_pairs(rows.run(code_block, (shrunk,), columns)[1])
-    return gathered[0], float(bias)
+def _right_side(rows: Rows, shares, target, dual, shrunk) -> tuple[np.ndarray, np.ndarray]:
+    """Return the right sides of the ridge step, and the biases."""
+    return added_pairs(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
 
 
 def code_block(block, parts, shrunk):
     """Block function: weighted sum of rows by ``share * (s - u)``, and of these codes."""
-    shares, target, dual = parts
-    codes = shares * (target - dual / shrunk)
-    return (), (sum_block(block, (codes,))[1], block.xp.sum(codes))
+    xp, m = block.xp, len(shrunk)
+    target, dual = xp.stack(parts[1 : 1 + m], axis=1), xp.stack(parts[1 + m :], axis=1)
+    codes = parts[0][:, None] * (target - dual / block.send(shrunk, xp.float64))
+    return (), (sum_block(block, (codes,))[1], xp.sum(codes, axis=0))
 
 
-def admm_block(block, parts, coef, kinks, bias, step, shrunk):
+def admm_block(block, parts, coef, names, kinks, bias, step, shrunk):
     """Block function: one ADMM update of the rows: over-relax, proximal step, dual update.
 
     Makes the new s and u; sums ``weight * (s - u)`` over the rows, whose weighted sum is the right
     side of the next ridge step, and the weighted squares of f - s, of the change of s, of s, of u.
     """
-    shares, signs, target, dual = parts
-    xp, columns = block.xp, block.send(coef[:, None])
-    near, kept, gathered, sums = [], [], None, 0.0
+    xp, m, columns = block.xp, len(coef), block.send(coef.T)
+    bias, step, shrunk = (block.send(a, xp.float64) for a in (bias, step, shrunk))
+    target = xp.stack(parts[2 : 2 + m], axis=1)
+    dual = xp.stack(parts[2 + m :], axis=1) / shrunk
+    near, kept, gathered, sums = [], [], None, xp.zeros((5, m), dtype=xp.float64)
     for where, tile in block.tiles():
-        fitted = xp.asarray(tile.scores(columns)[:, 0], dtype=xp.float64) + bias
-        w, s = shares[where], target[where]
-        point = RELAXATION * fitted + (1.0 - RELAXATION) * s + dual[where] / shrunk
-        low, high = _zone(signs[where], kinks, xp)
-        # The proximal point of a loss with slope one outside [low, high].
-        outside = point - xp.minimum(xp.maximum(point, low), high)
-        new = point - xp.clip(outside, -step, step)
-        u = point - new
-        part = tile.weighted_sum((w * (new - u))[:, None])
+        fitted = xp.asarray(tile.scores(columns), dtype=xp.float64) + bias
+        w, label, s, u = parts[0][where], parts[1][where], target[where, :], dual[where, :]
+        if xp is np:
+            codes = np.empty_like(fitted)
+            named = np.asarray(names)
+            admm_rule(fitted, w, label, named, s, u, kinks, RELAXATION, step, codes, sums)
+        else:
+            point = RELAXATION * fitted + (1.0 - RELAXATION) * s + u
+            low, high = _zone(label, names, kinks, xp)
+            # The proximal point of a loss with slope one outside [low, high].
+            outside = point - xp.minimum(xp.maximum(point, low), high)
+            new = point - xp.minimum(xp.maximum(outside, -step), step)
+            squares, w = (
+                ((fitted - new) ** 2, (new - s) ** 2, new**2, (point - new) ** 2),
+                w[:, None],
+            )
+            s, u = new, point - new
+            codes = w * (s - u)
+            sums = sums + xp.stack([xp.sum(q, axis=0) for q in (codes, *(w * q for q in squares))])
+        part = tile.weighted_sum(codes)
         gathered = part if gathered is None else gathered + part
-        squares = ((fitted - new) ** 2, (new - s) ** 2, new**2, u**2)
-        sums = sums + xp.stack([xp.sum(w * (new - u)), *(xp.sum(w * q) for q in squares)])
-        near.append(new)
+        near.append(s)
         kept.append(u)
-    return (concat(near, xp), concat(kept, xp)), (xp.asarray(gathered, dtype=xp.float64), sums)
+    made = concat([concat(near, xp), concat(kept, xp)], xp, axis=1)
+    return tuple(made[:, j] for j in range(2 * m)), (xp.asarray(gathered, dtype=xp.float64), sums)
 
 
-def _zone(signs, kinks, xp):
-    """Return the bounds of the zero-loss interval of a row of each sign."""
-    positive = signs > 0
-    ends = [xp.full(positive.shape, float(kink), dtype=xp.float64) for kink in kinks]
-    if xp is not np:
-        ends = [xp.asarray(end, device=signs.device) for end in ends]
-    return xp.where(positive, ends[2], ends[0]), xp.where(positive, ends[3], ends[1])
+def _zone(labels, names, kinks, xp):
+    """Return the bounds between which a row costs nothing, in every column."""
+    own = xp.stack([labels == name for name in names], axis=1)
+    ends = [xp.full(own.shape, float(k), dtype=xp.float64, device=labels.device) for k in kinks]
+    return xp.where(own, ends[2], ends[0]), xp.where(own, ends[3], ends[1])
 
 
 def added_pairs(blocks):
@@ -218,56 +267,62 @@ def added_pairs(blocks):
     return total
 
 
-def _residual_ratio(sums: np.ndarray) -> float:
+def _residual_ratio(sums: np.ndarray) -> np.ndarray:
     """Relative primal over relative dual residual, by which 1 / step should grow."""
     _, misfit, moved, target, dual = sums
-    ratio = (misfit * dual) / max(moved * target, 1e-300)
-    return float(np.clip(ratio**0.25, 0.1, 10.0))
+    ratio = (misfit * dual) / np.maximum(moved * target, 1e-300)
+    return np.clip(ratio**0.25, 0.1, 10.0)
 
 
-def duality_gap(factor, signs, kinks, alpha, coef, bias, dual, step) -> tuple[float, float]:
-    """Primal value at (w, b) and the value of a feasible dual point made from subgradients.
+def duality_gap(factor, labels, kinks, alpha, coef, bias, dual, step, names=(1,)):
+    """Primal values at (w, b) and the values of feasible dual points made from subgradients.
 
     A dual point has one number p_i per row in the box of its loss, with sum share_i p_i = 0. The
     larger of the positive and the negative part is scaled down, which keeps p inside its box, and
     then the whole point is scaled optimally.
     """
-    given, columns = (coef, kinks, bias, step), (factor.shares, signs, dual)
+    given, columns = (coef, names, kinks, bias, step), (factor.shares, labels, *dual)
     parts, sums = added_pairs(factor.rows.run(gap_block, given, columns)[1])
     loss, up_value, up_mass, down_value, down_mass = sums
-    primal = 0.5 * alpha * float(coef @ coef) + loss
-    mass = min(up_mass, down_mass)
-    if mass <= 0:
-        return primal, 0.0
-    up, down = mass / up_mass, mass / down_mass
+    primal = 0.5 * alpha * (coef * coef).sum(axis=1) + loss
+    mass = np.minimum(up_mass, down_mass)
+    some = np.where(mass > 0, mass, 0.0)
+    up, down = some / np.maximum(up_mass, 1e-300), some / np.maximum(down_mass, 1e-300)
     linear = up * up_value + down * down_value
-    direction = up * parts[0] - down * parts[1]
-    quadratic = float(direction @ direction) / alpha
-    length = 1.0 if quadratic <= 0 else min(1.0, max(0.0, -linear / quadratic))
+    direction = up[:, None] * parts[: len(coef)] - down[:, None] * parts[len(coef) :]
+    quadratic = (direction * direction).sum(axis=1) / alpha
+    length = np.clip(-linear / np.where(quadratic > 0, quadratic, 1.0), 0.0, 1.0)
+    length = np.where(quadratic > 0, length, 1.0)
     return primal, -length * linear - 0.5 * length**2 * quadratic
 
 
-def gap_block(block, parts, coef, kinks, bias, step):
+def gap_block(block, parts, coef, names, kinks, bias, step):
     """Block function: primal loss, conjugates and dual masses of the rows, for the duality gap.
 
     For the subgradient p = u / step of each row's loss: weighted sums of rows by max(p, 0) and
     max(-p, 0); the loss, and conjugate value and mass of both parts.
     """
-    shares, signs, dual = parts
-    xp, columns = block.xp, block.send(coef[:, None])
-    gathered, sums = None, 0.0
+    xp, columns = block.xp, block.send(coef.T)
+    bias, step = (block.send(a, xp.float64) for a in (bias, step))
+    subgradients = xp.stack(parts[2:], axis=1) / step
+    gathered, sums = None, xp.zeros((5, len(coef)), dtype=xp.float64)
     for where, tile in block.tiles():
-        fitted = xp.asarray(tile.scores(columns)[:, 0], dtype=xp.float64) + bias
-        w, p = shares[where], dual[where] / step
-        low, high = _zone(signs[where], kinks, xp)
-        nothing = xp.zeros_like(p)
-        loss = xp.maximum(nothing, xp.maximum(low - fitted, fitted - high))
-        up, down = w * xp.maximum(p, nothing), w * xp.maximum(-p, nothing)
-        part = tile.weighted_sum(xp.stack([up, down], axis=1))
+        fitted = xp.asarray(tile.scores(columns), dtype=xp.float64) + bias
+        w, label, p = parts[0][where], parts[1][where], subgradients[where, :]
+        if xp is np:
+            codes = np.empty((len(w), 2 * len(coef)))
+            gap_rule(fitted, w, label, np.asarray(names), p, kinks, codes, sums)
+        else:
+            low, high = _zone(label, names, kinks, xp)
+            nothing, w = xp.zeros_like(p), w[:, None]
+            loss = xp.maximum(nothing, xp.maximum(low - fitted, fitted - high))
+            up, down = w * xp.maximum(p, nothing), w * xp.maximum(-p, nothing)
+            codes = concat([up, down], xp, axis=1)
+            # Where p = 0 a bound may be infinite: 0 inf = 0 here.
+            rising = xp.where(up > 0, up * xp.where(up > 0, high, nothing), nothing)
+            falling = xp.where(down > 0, down * xp.where(down > 0, low, nothing), nothing)
+            of_sum = [w * loss, rising, up, -falling, down]
+            sums = sums + xp.stack([xp.sum(q, axis=0) for q in of_sum])
+        part = tile.weighted_sum(codes)
         gathered = part if gathered is None else gathered + part
-        # If p = 0 a bound may be infinite: 0 inf = 0 here.
-        rising = xp.where(up > 0, up * xp.where(up > 0, high, nothing), nothing)
-        falling = xp.where(down > 0, down * xp.where(down > 0, low, nothing), nothing)
-        parts_of_sum = [w * loss, rising, up, -falling, down]
-        sums = sums + xp.stack([xp.sum(part) for part in parts_of_sum])
     return (), (xp.asarray(gathered, dtype=xp.float64), sums)

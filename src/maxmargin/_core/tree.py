@@ -261,25 +261,26 @@ def oriented_split(
     outcome: Outcome, rows: Rows, local: Rows, weights, alpha: float
 ) -> tuple[np.ndarray, FittedSplit]:
     """Labels and model of a split, the model in terms of the root's features."""
-    coef, intercept = in_root_features(outcome.state, rows, local)
-    signs = outcome.state.signs
-    # The sign of a split must not depend on the search: the lighter side is +.
+    state = outcome.state
+    coef, intercept = in_root_features(state.coef, state.threshold_bias, rows, local)
+    signs = state.signs
+    # A direction of its own for every split, whatever way the search came: the lighter side is +.
     balance = float(weights @ signs)
     if balance > 0 or (balance == 0 and signs[0] > 0):
         signs, coef, intercept = -signs, -coef, -intercept
     return signs, FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
 
 
-def in_root_features(state: SplitState, rows: Rows, local: Rows) -> tuple[np.ndarray, float]:
-    """``(x - o) s`` with a leaf's own centre and scale, in terms of the root's."""
+def in_root_features(coef: np.ndarray, bias: Any, rows: Rows, local: Rows) -> tuple[Any, Any]:
+    """Models of some rows, ``(x - o) s`` with their own centre and scale, in terms of all rows'."""
     # Rows that are all equal have the scale 0: no direction of theirs counts.
-    coef = state.coef * (local.scale / rows.scale if rows.scale > 0 else 0.0)
+    coef = coef * (local.scale / rows.scale if rows.scale > 0 else 0.0)
     if local is rows:
-        return coef, state.threshold_bias
+        return coef, bias
     assert local.offset is not None
     root_offset = 0.0 if rows.offset is None else rows.offset
     centre = (local.offset - root_offset) * rows.scale
-    return coef, state.threshold_bias - float(coef @ centre)
+    return coef, bias - coef @ centre
 
 
 def check_known_sizes(known, weights, floor) -> None:

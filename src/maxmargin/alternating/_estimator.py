@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC
@@ -11,18 +12,22 @@ from sklearn.svm import SVC
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
-from .._core.features import evaluate_kernel
+from .._core.features import KERNELS, evaluate_kernel
 from .._core.model import Model
-from .._core.size_floor import LOSSES, row_losses
+from .._core.size_floor import LOSSES, row_losses, size_floor, warn_short
 from .._core.tree import recursive_splits, sides_of
-from ._search import Settings, split_rows
+from ._joint import Task, joint_search
+from ._search import Settings, split_rows, warn_unsolved
+
+JOINT_ALPHA, JOINT_ENTROPY = 0.003, 0.3
+LEAST_BALANCE = 0.05  # no joint cluster may vanish
 
 
 class AlternatingMarginClustering(BaseMarginClustering):
     """Maximum margin clustering by alternating regression and balanced relabelling.
 
-    Two clusters are separated by the widest margin in feature space; more clusters are found by
-    recursive splits.
+    Two clusters are separated by the widest margin in feature space, more by a regression for each
+    against the others.
 
     Parameters
     ----------
@@ -32,9 +37,17 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Loss of the regression: the paper's iterSVR, iterLS-SVM and iterSVM. "squared" is the
         fastest; "hinge" is the maximum margin problem itself, but stops near its initial labels.
     epsilon : float, default=0.05
-        Half width of the insensitive zone of the Laplacian loss.
-    kernel : str or callable, default="rbf"
-        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
+        Half width of the zone of the Laplacian loss that costs nothing.
+    multi_class : {"auto", "joint", "recursive"}, default="auto"
+        "joint": all clusters at once, a regression for each against the others. "recursive": the
+        paper's two-way splits, and splits of those. "auto" is "joint", but for two clusters
+        "recursive" where ``alpha``, ``balance``, ``anneal``, ``bias``, ``epsilon`` or
+        ``init="spectral"`` ask for the paper's problem.
+    kernel : str or callable, default="auto"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". "auto" is "rbf"
+        for two-way splits; for joint clusters the mean of two Gaussian kernels whose widths are
+        half the median distance and the whole, or the cosine for rows of mostly zeros ("rbf" where
+        ``gamma`` is given).
     gamma : "median", float or None, default="median"
         Width of the kernel; "median" is 1 / median squared distance.
     degree, coef0 : float, default=3 and 1
@@ -42,13 +55,18 @@ class AlternatingMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     alpha : float or "auto", default="auto"
-        Regularisation strength, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20 effective
-        degrees of freedom (fewer if there are few rows or features).
+        Strength of the regulariser, from 1e-12 to 1e12. "auto" gives the squared-loss fit 20
+        effective degrees of freedom (fewer if there are few rows or features); 0.003 for joint
+        clusters.
+    size_entropy : float or "auto", default="auto"
+        tau above: soft preference of joint clusters for even sizes. "auto" is 0.3, and 0 where
+        ``balance`` is a number.
     anneal : bool or "auto", default="auto"
-        Whether to also run each initialisation with decreasing regularisation under the squared
-        loss, and to refine the best with ``loss``. "auto" does so if ``alpha="auto"``.
-    balance : float, default=0.7
-        Every cluster has at least ``balance * n / n_clusters`` rows; 0 sets no minimum size.
+        Whether starts are also followed from strong to weak regularisation under the squared loss,
+        the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
+    balance : float or "auto", default="auto"
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. "auto"
+        is 0.7 for two-way splits and 0.05 for joint clusters.
     bias : {"exact", "midpoint"}, default="exact"
         Intercept of each candidate split in the label step: the optimal one, or the paper's
         midpoint between neighbouring scores, with which the objective may increase.
@@ -57,13 +75,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
         splits of the leading principal components and random labels; the result with the lowest
         objective is kept.
     n_init : int or "auto", default="auto"
-        Number of k-means runs, of components and of random labellings; "auto" is 10.
-    max_iter : int, default=100
-        Maximum number of iterations of one descent.
+        Number of k-means runs, of components and of random starts; "auto" is 10.
+    max_iter : int, default=300
+        Most iterations of one descent.
     tol : float, default=1e-4
-        Fraction of rows that change their label at which a descent stops.
-    solver_tol : float, default=1e-3
-        Relative duality gap to which each SVM or SVR is solved.
+        A descent ends when at most this share of the rows changes sides.
+    solver_tol : float or "auto", default="auto"
+        Relative duality gap to which each SVM or SVR is solved. "auto" is 1e-3 for two-way splits
+        and 0.01 for joint clusters.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
@@ -81,13 +100,17 @@ class AlternatingMarginClustering(BaseMarginClustering):
     cluster_sizes_ : ndarray of shape (n_clusters,)
         Number of rows (or sum of weights) of each cluster.
     exemplar_indices_ : ndarray of shape (n_clusters,)
-        Row with the largest margin of each cluster.
-    coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
-        One split per row, in feature space; for the linear kernel they apply to X itself.
+        Most certain row of each cluster.
+    coef_, intercept_ : ndarray of shape (m, n_components) and (m,)
+        In feature space; for the linear kernel they apply to X itself. Joint clusters have one row
+        each, two-way splits ``m = n_clusters - 1``.
     alpha_ : float
         The regularisation strength used (of the first split).
     objective_ : float
         ``alpha/2 |w|^2`` plus the mean loss; over several splits, their mean weighted by rows.
+    compared_with_kmeans_ : dict
+        Joint clusters only: "objective" of the k-means partition of (at most 10,000 of) the rows in
+        the same model, and "ari", its agreement with the labels found.
     history_ : list of float
         Objective after each iteration of the last stage.
     n_iter_ : int
@@ -126,10 +149,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
         "loss": [StrOptions(set(LOSSES))],
         "epsilon": [Interval(Real, 0, 1, closed="left")],
         "alpha": [StrOptions({"auto"}), STRENGTH],
+        "kernel": [StrOptions({"auto", *KERNELS}), callable],
+        "multi_class": [StrOptions({"auto", "joint", "recursive"})],
+        "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
+        "balance": [StrOptions({"auto"}), *SHARED_CONSTRAINTS["balance"]],
         "anneal": [StrOptions({"auto"}), "boolean"],
         "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],
-        "solver_tol": [Interval(Real, 0, 1, closed="neither")],
+        "solver_tol": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -138,20 +165,22 @@ class AlternatingMarginClustering(BaseMarginClustering):
         *,
         loss="laplacian",
         epsilon=0.05,
-        kernel="rbf",
+        multi_class="auto",
+        kernel="auto",
         gamma="median",
         degree=3,
         coef0=1,
         n_components="auto",
         alpha="auto",
+        size_entropy="auto",
         anneal="auto",
-        balance=0.7,
+        balance="auto",
         bias="exact",
         init="auto",
         n_init="auto",
-        max_iter=100,
+        max_iter=300,
         tol=1e-4,
-        solver_tol=1e-3,
+        solver_tol="auto",
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -160,12 +189,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
         self.n_clusters = n_clusters
         self.loss = loss
         self.epsilon = epsilon
+        self.multi_class = multi_class
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
         self.alpha = alpha
+        self.size_entropy = size_entropy
         self.anneal = anneal
         self.balance = balance
         self.bias = bias
@@ -204,14 +235,12 @@ class AlternatingMarginClustering(BaseMarginClustering):
         array([ True])
         """
         labels = self.predict(X)
-        params = {
-            "kernel": self.kernel,
-            "C": self.feature_scale_**2 / (len(labels) * self.alpha_),
-            **self.feature_map_.params,
-        }
-        if self.kernel in ("laplacian", "cosine"):  # not among SVC's own
-            given = {"kernel": self.kernel, "params": self.feature_map_.params}
-            params = {"kernel": partial(evaluate_kernel, **given), "C": params["C"]}
+        kernel, given = self.feature_map_.kernel, self.feature_map_.params
+        C = self.feature_scale_**2 / (len(labels) * self.alpha_)
+        params = {"kernel": kernel, "C": C, **given}
+        own = kernel in ("linear", "poly", "rbf", "sigmoid", "precomputed") or callable(kernel)
+        if not own or isinstance(given.get("gamma"), tuple):
+            params = {"kernel": partial(evaluate_kernel, kernel=kernel, params=given), "C": C}
         if len(np.unique(labels)) < 2:
             raise ValueError("to_svm needs at least two non-empty clusters, found one.")
         return SVC(**(params | svc_params)).fit(X, labels)
@@ -221,7 +250,10 @@ class AlternatingMarginClustering(BaseMarginClustering):
         return row_losses(np.ones(len(margins)), margins, self.loss, self.epsilon)
 
     def _fit_model(self, data: FitInput) -> Model:
-        fmap, rows = self._features(data)
+        if self._is_joint():
+            return self._fit_joint(data)
+        fmap, rows = self._features(data, kernel=self._kernel())
+        balance = 0.7 if self.balance == "auto" else self.balance
         settings = self._settings(fmap, data)
 
         def split(indices, fixed, sizes):
@@ -231,7 +263,59 @@ class AlternatingMarginClustering(BaseMarginClustering):
                 start = None if start.min() == start.max() else start
             return split_rows(rows, data, indices, fixed, start, sizes, settings)
 
-        return recursive_splits(rows, data, fmap, self.n_clusters, self.balance, split)
+        return recursive_splits(rows, data, fmap, self.n_clusters, balance, split)
+
+    def _two_way_settings(self) -> list[str]:
+        """Return the parameters that only two-way splits have."""
+        spectral = isinstance(self.init, str) and self.init == "spectral"
+        given = {"anneal": self.anneal != "auto", "bias": self.bias != "exact", "init": spectral}
+        return [name for name, is_given in given.items() if is_given]
+
+    def _is_joint(self) -> bool:
+        if self.multi_class != "auto" or self.n_clusters != 2:
+            return self.n_clusters > 1 and self.multi_class != "recursive"
+        asked = (self.alpha, self.balance, self.epsilon) != ("auto", "auto", 0.05)
+        return not (asked or self._two_way_settings())
+
+    def _kernel(self) -> Any:
+        if not (isinstance(self.kernel, str) and self.kernel == "auto"):
+            return self.kernel
+        return "auto" if self._is_joint() and self.gamma == "median" else "rbf"
+
+    def _fit_joint(self, data: FitInput) -> Model:
+        for name in self._two_way_settings():
+            raise ValueError(
+                f"{name}={getattr(self, name)!r} is for two-way splits: with n_clusters="
+                f"{self.n_clusters} it needs multi_class='recursive'."
+            )
+        fmap, rows = self._features(data, kernel=self._kernel())
+        free = self.balance == "auto"
+        balance, entropy = LEAST_BALANCE if free else self.balance, self.size_entropy
+        task = Task(
+            k=self.n_clusters,
+            loss=self.loss,
+            epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
+            alpha=JOINT_ALPHA if self.alpha == "auto" else float(self.alpha),
+            entropy=JOINT_ENTROPY * free if entropy == "auto" else float(entropy),
+            floor=size_floor(balance, data.weights.sum(), self.n_clusters, data.whole),
+            gap=0.01 if self.solver_tol == "auto" else self.solver_tol,
+            max_iter=self.max_iter,
+            watch=data.watch,
+        )
+        state, extras = joint_search(
+            rows, data, task, data.X if not self._pairwise else None,
+            init=self.init if isinstance(self.init, str) else "auto", n_init=self.n_init,
+            rng=data.rng,
+        )  # fmt: skip
+        sizes = np.bincount(state.labels, data.weights, minlength=task.k)
+        missing = task.floor - float(sizes.min())
+        if missing > 1e-9 * task.floor:
+            warn_short(balance, missing, task.floor)
+        warn_unsolved(state.fit, task.gap)
+        return Model(
+            fmap, state.coef, state.bias + state.prices, np.eye(task.k), state.objective,
+            state.history, len(state.history), state.reason, extras=extras,
+        )  # fmt: skip
 
     def _settings(self, fmap, data: FitInput) -> Settings:
         return Settings(
@@ -239,14 +323,14 @@ class AlternatingMarginClustering(BaseMarginClustering):
             epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
             alpha=self.alpha,
             anneal=self.alpha == "auto" if self.anneal == "auto" else bool(self.anneal),
-            balance=self.balance,
+            balance=0.7 if self.balance == "auto" else self.balance,
             init=self.init if isinstance(self.init, str) else "auto",
             n_init=10 if self.n_init == "auto" else self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
-            gap=self.solver_tol,
+            gap=1e-3 if self.solver_tol == "auto" else self.solver_tol,
             midpoints=self.bias == "midpoint",
-            gamma=None if self.gamma == "median" or self.kernel != "rbf" else self.gamma,
+            gamma=None if self.gamma == "median" or self._kernel() != "rbf" else self.gamma,
             raw=not self._pairwise,
             mapped=fmap.landmarks is not None,
             rng=data.rng,

@@ -129,9 +129,9 @@ def _carried_cut(points, factor: Factor, weights, sizes: Sizes, gamma, rng) -> n
         return signs
     targets = np.zeros(n)
     targets[few] = some * signs / some.sum()
-    right_side = weighted_sum(factor.rows, targets[:, None])[0]
+    right_side = weighted_sum(factor.rows, targets[:, None])
     coef = factor.ridge(right_side, shrinkage_for(factor.eigenvalues, CARRY_DOF))
-    return np.where(scores(factor.rows, coef[None, :])[:, 0] > 0, 1, -1).astype(np.int8)
+    return np.where(scores(factor.rows, coef)[:, 0] > 0, 1, -1).astype(np.int8)
 
 
 def _two(labels: np.ndarray) -> np.ndarray:

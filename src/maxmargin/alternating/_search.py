@@ -102,11 +102,11 @@ class Stage:
         """Regression on the labels, then the best balanced labels for its scores."""
         factor = self.problem.factor
         if self.loss == "squared":
-            coef, bias = fit_squared(factor, state.signs, self.alpha)
-            return self.relabel(coef, bias)
+            coef, bias = fit_squared(factor, state.signs[:, None], self.alpha)
+            return self.relabel(coef[0], float(bias[0]))
         kinks = loss_kinks(self.loss, self.problem.epsilon)
         fit = fit_piecewise(factor, state.signs, kinks, self.alpha, self.gap, state.fit)
-        return self.relabel(fit.coef, fit.bias, fit)
+        return self.relabel(fit.coef[0], float(fit.bias[0]), fit)
 
     def relabel(self, coef: np.ndarray, bias: float, fit: PiecewiseFit | None = None) -> State:
         """Best labels and bias for given coefficients: equations (8) and (9)."""
@@ -154,10 +154,15 @@ def split_rows(
 def _warn_about(state: State, floor: float, settings: Settings) -> None:
     if state.shortfall > 0:
         warn_short(settings.balance, state.shortfall, floor)
-    if state.fit is not None and state.fit.gap > settings.gap:
+    warn_unsolved(state.fit, settings.gap)
+
+
+def warn_unsolved(fit: PiecewiseFit | None, gap: float) -> None:
+    """Warn if the regression did not reach its gap."""
+    if fit is not None and fit.gap > gap:
         warnings.warn(
             f"The regression on the final labels reached a relative duality gap of "
-            f"{state.fit.gap:.2g}, not solver_tol={settings.gap:g}. Raise solver_tol or alpha.",
+            f"{fit.gap:.2g}, not solver_tol={gap:g}. Raise solver_tol or alpha.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -169,8 +174,8 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
     if settings.alpha != "auto":
         return float(settings.alpha) / factor, float(settings.alpha)
     lam = problem.factor.eigenvalues
-    rank = int(np.count_nonzero(lam > 1e-10 * lam[-1]))
-    # With one degree of freedom for every second row, arbitrary labels would fit.
+    rank = int(np.count_nonzero(lam > max(1e-10 * lam[-1], problem.factor.noise)))
+    # With a degree of freedom for every other row any labels at all would fit.
     dof = min(TARGET_DOF, len(problem.weights) / 3.0, 0.9 * rank)
     shrinkage = shrinkage_for(lam, max(dof, 0.5))
     return shrinkage, factor * shrinkage
@@ -191,7 +196,8 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     rough = replace(settings, loss="squared") if settings.anneal else settings
     trial = replace(final, problem=small, loss=rough.loss)
     best = _best_start(signs, shrinkage, trial, rough)
-    start_coef = in_root_features(best.state, problem.factor.rows, local)
+    found = best.state.coef, best.state.threshold_bias
+    start_coef = in_root_features(*found, problem.factor.rows, local)
     squared = Stage(problem, "squared", 2.0 * shrinkage)
     near = _run(squared, squared.relabel(*start_coef), settings)
     if settings.loss == "squared":

@@ -46,7 +46,7 @@ class Look:
         The most violated cut.
     gain : float
     shares : ndarray of shape (k,)
-        Sums of the cut's codes: its product with a constant feature.
+        Sums of the cut's codes: its product with a constant feature, which is the intercept's.
     labels, codes : column of n entries
         They stay where the rows are.
     moves : Moves or None
@@ -84,6 +84,9 @@ class LabelledCuts:
     n_clusters : int
     blocks : tuple of slices, optional
         Features whose products are kept apart, such as those of one kernel.
+    constant : float
+        Value of a constant feature behind the others, whose coefficients are the intercepts; 0 for
+        none.
 
     Attributes
     ----------
@@ -105,34 +108,49 @@ class LabelledCuts:
         known: np.ndarray,
         n_clusters: int,
         blocks: tuple[slice, ...] | None = None,
+        constant: float = 0.0,
     ):
         self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
+        self.constant = constant
         self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
         unknown = repeated(self.dtype.type(-1), len(known))
         self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)
         self.labels: Any = repeated(self.dtype.type(0), len(known))
-        self.pool = CutPool(n_clusters * rows.shape[1], self._pool_blocks())
+        width = n_clusters * (rows.shape[1] + (constant > 0))
+        self.pool = CutPool(width, self._pool_blocks(width))
         self.codes: list[Any] = []
         self.origins: list = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
 
-    def _pool_blocks(self):
-        """Columns of the flattened (k, r) vectors that belong to each block of features."""
+    def _pool_blocks(self, width: int):
+        """Columns of the flattened (k, r) vectors of each block of features; intercepts last."""
         if self.blocks is None:
             return None
         places = np.arange(self.k * self.rows.shape[1]).reshape(self.k, -1)
-        return tuple(places[:, block].ravel() for block in self.blocks)
+        blocks = [places[:, block].ravel() for block in self.blocks]
+        return (*blocks, np.arange(places.size, width)) if self.constant else tuple(blocks)
 
     def fresh(self) -> LabelledCuts:
-        """The same rows without cuts."""
-        return LabelledCuts(self.rows, self.weights, self.known, self.k, self.blocks)
+        """Return the same rows without cuts."""
+        given = self.rows, self.weights, self.known, self.k
+        return LabelledCuts(*given, self.blocks, self.constant)
 
     def taken(self, few: np.ndarray) -> LabelledCuts:
-        """Some of the rows, in memory, without cuts."""
+        """Return some of the rows, in memory, without cuts."""
         chosen = self.rows.take(few), self.weights[few], self.known[few]
-        return LabelledCuts(*chosen, self.k, self.blocks)
+        return LabelledCuts(*chosen, self.k, self.blocks, self.constant)
+
+    def flat(self, vectors: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return cuts as the pool holds them, with the part of the constant feature behind."""
+        return np.hstack([vectors, self.constant * shares]) if self.constant else vectors
+
+    def split(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coefficients (k, r) and intercepts (k,) of a vector of the pool."""
+        end = self.k * self.rows.shape[1]
+        intercept = self.constant * flat[end:] if self.constant else np.zeros(self.k)
+        return flat[:end].reshape(self.k, -1), intercept
 
     def look(self, coef: np.ndarray, intercept: np.ndarray, prices: np.ndarray, fixed=None) -> Look:
         """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
@@ -169,13 +187,14 @@ class LabelledCuts:
     def adopt(self, look: Look) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
         if look.moves is not None:
-            self.pool.shift(look.moves.vectors, look.moves.gains)
+            moved = self.flat(look.moves.vectors, look.moves.shares)
+            self.pool.shift(moved, look.moves.gains)
             self.shares = self.shares + look.moves.shares
         self.labels = look.labels
 
     def add(self, look: Look, origin) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
-        self.pool.add(look.vector.ravel(), look.gain)
+        self.pool.add(self.flat(look.vector.ravel(), look.shares), look.gain)
         self.codes.append(look.codes)
         self.origins.append(origin)
         self.shares = np.concatenate([self.shares, look.shares[None, :]])

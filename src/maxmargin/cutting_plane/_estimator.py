@@ -5,13 +5,15 @@ per cluster, the margin of Crammer & Singer, labels free:
 
 .. math::
     \min_{y, W}\; \frac{\alpha}{2} |W|^2 + \frac{1}{n} \sum_i \max(0,\, 1 - (w_{y_i}'z_i -
-    \max_{r \ne y_i} w_r'z_i))
-    \quad\text{with at least ``balance * n / k`` rows in every cluster.}
+    \max_{r \ne y_i} w_r'z_i)) + \tau \sum_h \pi_h \log(k \pi_h)
+
+with the clusters' shares pi of the rows. The paper has tau = 0 and a bound on the clusters' mean
+scores; a floor on the sizes, ``balance``, is the other way to keep clusters from vanishing. The
+vectors z have a constant entry, so that every cluster has an intercept.
 
 For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
-which a few dozen matter; each costs one pass over the data. The labels follow W (CCCP). A
-constraint found under old labels is still one under new labels, so the cuts are kept and corrected
-on the rows that moved.
+which a few dozen matter; each costs one pass over the data. A constraint found under old labels is
+still one under new labels, so the cuts are kept and corrected on the rows that moved.
 
 =========================================  =========================================================
 in the paper                               here
@@ -21,20 +23,19 @@ in the paper                               here
 (16) class balance                         ``score_balance``, ``_core.qp.ScoreBalance``
 (17), (20) and the dual of (20)            ``Ridge.solve``, ``_core.qp.solve_qp``
 (19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
-Algorithm 1 (cuts outside)                 ``_search.Stage.step``, ``nesting="paper"``
-Algorithm 2 (CCCP)                         ``_search.Stage._followed``
+Algorithms 1, 2 (cuts outside, CCCP)       ``_search.Problem.follow_paper``, ``nesting="paper"``
 section 3, linear time                     ``n_passes_``
 =========================================  =========================================================
 
-The paper starts from an empty set of constraints, whose solution W = 0 has no labels: here the
-first cut comes from initial labels. By default cuts and labels are merged: every pass brings one
-cut and new labels, and labels are settled at the end (``_search.Stage.settled``), so that the
-final margin problem is solved to a certified gap.
+The paper starts from an empty set of constraints, whose solution W = 0 has no labels, and lets the
+first model, made of one cut, choose new ones: good initial labels are lost. By default the problem
+of the initial labels is solved first (``_search.Problem.solve``), and labels change only where that
+lowers the objective (``descend``). Initial labels come from ``_core.label_starts``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -43,17 +44,19 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
+from .._core.features import KERNELS
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
-from ._search import GROWTH, NOTHING_FOUND, SAMPLE_BYTES, START_ROWS, Task, search
+from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, search, warn_floor
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
 ROW_BYTES = 3 + 40 + 3 * 4
 
+CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
 ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
 
 
@@ -64,21 +67,33 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     ----------
     n_clusters : int, default=2
         Number of clusters.
-    kernel : str or callable, default="linear"
-        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". The linear kernel
-        works on X itself, dense or CSR; others through an explicit feature map.
+    kernel : "auto", str or callable, default="auto"
+        "auto": the mean of two Gaussian kernels, sigma 0.5 and 1 median distance, through the
+        leading 100 features of 400 random landmarks; the cosine kernel on 100 principal axes if X
+        has at least 50 columns and fewer than 5 % of its entries are not zero. "linear" works on X
+        itself, dense or CSR, and is the fastest for many rows. Others are as in
+        :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
     gamma : "median", float or None, default="median"
-        Width of the kernel; "median" is 1 / median squared distance.
+        Width of the kernel; "median" is 1 / median squared distance. Not used by "auto".
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
     n_components : int, "auto" or None, default="auto"
-        Rank of the feature map; None is exact.
+        Rank of the feature map; None is exact. For kernel="auto", "auto" is 100.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12, on features of unit mean square. "auto" is
         0.03 for two clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
-    balance : float, default=0.5
-        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. Without
-        it the lowest objective often has an empty cluster.
+    size_entropy : float or "auto", default="auto"
+        Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
+        0.3, and 0 if ``balance`` is positive or ``nesting="paper"``. With 0 and no ``balance``, the
+        lowest objective often has an empty cluster.
+    balance : float, default=0
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. The
+        margin prefers uneven clusters, so several often end at the floor: then see
+        ``clusters_on_floor_``, and rather use ``size_entropy`` than a lower floor.
+    fit_intercept : bool or "auto", default="auto"
+        Whether scores have intercepts, penalised like the coefficient of a feature of value 1.
+        "auto" is True, and False if ``balance``, ``score_balance`` or ``nesting="paper"`` is given,
+        which have intercepts of their own or none. True has no effect with ``score_balance``.
     score_balance : float or None, default=None
         Largest difference between the mean scores of two clusters. On centred features it frees
         intercepts within this range; with ``center=False`` there are none, and it is the paper's
@@ -87,17 +102,17 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     center : bool, default=True
         Whether features are centred. Without centring and ``score_balance`` one cluster tends to
         take all rows.
-    nesting : {"merged", "paper"}, default="merged"
-        One cut and new labels in every pass, or the paper's cuts outside and CCCP inside.
-    anneal : bool or "auto", default="auto"
-        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
-        clusters (for many it was measured to harm).
+    nesting : {"labels", "paper"}, default="labels"
+        "labels" solves the problem of the labels before it changes them; "paper" is the paper's
+        order, cuts outside and CCCP inside, for which no comparison with k-means is promised.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
-        Start. "auto" tries k-means labels and random directions; the lowest objective wins.
+        Initial labels. "auto" improves the k-means partition, labels seeded as in k-means++ and
+        random labels by single moves on a cheaper criterion, and compares the best. "k-means" has
+        no random ones, "random" no others. Given labels replace all of them.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 10.
-    max_iter : int, default=200
-        Most steps of a descent, and most passes that then solve the problem of its labels.
+        Number of initial labels that are improved; "auto" is 15.
+    max_iter : int, default=1000
+        Most passes over the rows of a descent.
     tol : float, default=0.01
         A descent ends when the gap, relative to the objective, is at most this. With
         ``nesting="paper"`` it is the paper's epsilon, the gap itself.
@@ -123,17 +138,23 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         One score per cluster, in feature space; for the linear kernel they apply to X itself. The
         intercepts hold what ``balance`` needs to keep every cluster at its least size.
     objective_ : float
-        ``alpha/2 |W|^2`` plus the mean hinge loss for the final labels.
+        ``alpha/2 |W|^2``, plus the mean hinge loss for the final labels, plus the size term.
     gap_ : float
         How far ``objective_`` can be above the best value for the final labels.
+    compared_with_kmeans_ : dict
+        "objective": that of the k-means partition of X under this model, with a size floor after
+        its repair; "ari": the adjusted Rand index between it and ``labels_``. ``objective_`` is not
+        above it, nor above that of labels given as ``init``. More than 10,000 rows are compared on
+        a sample of 10,000.
+    clusters_on_floor_ : ndarray of int
+        Clusters whose size the floor of ``balance`` decided; empty without a floor.
     history_ : list of float
-        Objective of every pass of the last descent; it may rise.
-    best_history_ : list of float
-        The lowest objective so far; it does not rise.
+        Objective after every pass of the last descent.
     restart_objectives_ : ndarray
-        Objective that each start led to, on the rows the starts were compared on.
+        Objective of each candidate when its labels were held, on the rows that candidates were
+        compared on; an upper bound for those that others had beaten already.
     n_passes_ : int
-        Passes over all rows on the way from the best start to the result.
+        Passes over all rows on the way to the result.
     n_cuts_ : int
         Cuts kept at the end.
     n_iter_ : int
@@ -144,9 +165,9 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     Notes
     -----
     In the paper's symbols alpha = beta / s^2, where s is ``feature_scale_``, and
-    ``score_balance`` = l / n. ``nesting="paper", tol=0.01`` has its absolute epsilon and its 1 %
-    stop of the CCCP. Two clusters: w_1 = -w_0, and the form with one vector w = 2 w_1 and
-    ``|w'z|`` has C = 2 / alpha.
+    ``score_balance`` = l / n. ``kernel="linear", nesting="paper", tol=0.01`` has its absolute
+    epsilon and its 1 % stop of the CCCP. Two clusters: w_1 = -w_0, and the form with
+    one vector w = 2 w_1 and ``|w'z|`` has C = 2 / alpha.
 
     References
     ----------
@@ -159,7 +180,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> four = (y == 0) | (y == 6) | (y == 8) | (y == 9)
-    >>> model = CuttingPlaneMarginClustering(n_clusters=4, balance=0.9, random_state=0).fit(X[four])
+    >>> model = CuttingPlaneMarginClustering(n_clusters=4, random_state=0).fit(X[four])
     >>> clustering_error(y[four], model.labels_) < 0.06
     True
     """
@@ -167,10 +188,12 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
         "alpha": [StrOptions({"auto"}), STRENGTH],
+        "kernel": [StrOptions({"auto", *KERNELS}), callable],
+        "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
+        "fit_intercept": [StrOptions({"auto"}), "boolean"],
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
-        "nesting": [StrOptions({"merged", "paper"})],
-        "anneal": [StrOptions({"auto"}), "boolean"],
+        "nesting": [StrOptions({"labels", "paper"})],
         "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
     }
 
@@ -178,20 +201,21 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         self,
         n_clusters=2,
         *,
-        kernel="linear",
+        kernel="auto",
         gamma="median",
         degree=3,
         coef0=1,
         n_components="auto",
         alpha="auto",
-        balance=0.5,
+        size_entropy="auto",
+        balance=0.0,
+        fit_intercept="auto",
         score_balance=None,
         center=True,
-        nesting="merged",
-        anneal="auto",
+        nesting="labels",
         init="auto",
         n_init="auto",
-        max_iter=200,
+        max_iter=1000,
         tol=0.01,
         warm_start=False,
         verbose=0,
@@ -205,11 +229,12 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         self.coef0 = coef0
         self.n_components = n_components
         self.alpha = alpha
+        self.size_entropy = size_entropy
         self.balance = balance
+        self.fit_intercept = fit_intercept
         self.score_balance = score_balance
         self.center = center
         self.nesting = nesting
-        self.anneal = anneal
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -228,12 +253,13 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         Examples
         --------
         >>> from maxmargin import CuttingPlaneMarginClustering
-        >>> CuttingPlaneMarginClustering().estimate_memory(1_000_000, 50) / 2**20 < 100
+        >>> model = CuttingPlaneMarginClustering(kernel="linear")
+        >>> model.estimate_memory(1_000_000, 50) / 2**20 < 100
         True
         """
         cuts = 40 * self.n_clusters * 8  # bytes per feature
         if self.kernel == "linear" and self.n_components in ("auto", None):
-            largest = max(START_ROWS * GROWTH * 8 * n_features, SAMPLE_BYTES) if in_blocks else 0
+            largest = SAMPLE_ROWS * 8 * n_features if in_blocks else 0
             return int(ROW_BYTES * n_samples + 4 * cuts * n_features + largest)
         mapped = super().estimate_memory(n_samples, n_features, in_blocks)
         return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
@@ -251,28 +277,41 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
                 mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
+        constant = CONSTANT if self._has_intercept() else 0.0
+        entropy = default_entropy(self.size_entropy, self.balance)
+        if self.nesting == "paper":
+            if self.size_entropy not in ("auto", 0):
+                raise ValueError(
+                    f"nesting='paper' has no preference for even sizes, got size_entropy="
+                    f"{self.size_entropy}; use balance or score_balance, or nesting='labels'."
+                )
+            entropy = 0.0
         task = Task(
-            penalty=Ridge(alpha, bound, mean),
+            penalty=Ridge(alpha, bound, mean, constant),
             floor=size_floor(self.balance, weights.sum(), k, data.whole),
+            entropy=entropy,
             nesting=self.nesting,
-            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
             tol=self.tol,
             max_iter=self.max_iter,
             watch=data.watch,
             features=fmap,
         )
         found = search(
-            LabelledCuts(rows, weights, data.known, k),
+            LabelledCuts(rows, weights, data.known, k, constant=constant),
             task,
+            None if self._pairwise else data.X,
             given=data.initial,
             init=self.init,
-            n_starts=10 if self.n_init == "auto" else self.n_init,
+            n_init=self.n_init,
             rng=data.rng,
         )
-        state = found.outcome.state
-        if state.missing > 0:
-            warn_short(self.balance, state.missing, task.floor)
+        warn_floor(found.problem, self.balance)
         return Model(fmap, **found.fields, extras=found.report)
+
+    def _has_intercept(self) -> bool:
+        if self.fit_intercept != "auto":
+            return bool(self.fit_intercept)
+        return self.balance == 0 and self.score_balance is None and self.nesting != "paper"
 
 
 def default_alpha(k: int) -> float:
@@ -289,6 +328,13 @@ def default_alpha(k: int) -> float:
     return 0.03 * k / (2.0 * (k - 1) ** 2)
 
 
+def default_entropy(size_entropy: float | str, balance: float) -> float:
+    """Return tau: "auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing."""
+    if size_entropy != "auto":
+        return float(size_entropy)
+    return 0.3 if balance == 0 else 0.0
+
+
 @dataclass(frozen=True)
 class Ridge:
     """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
@@ -300,26 +346,28 @@ class Ridge:
         On the difference of two mean scores.
     mean : ndarray or None
         The mean row where features are not centred; None where intercepts are free instead.
+    constant : float
+        Value of the constant feature whose coefficients are the intercepts; 0 for none.
     """
 
     alpha: float
     bound: float | None = None
     mean: np.ndarray | None = None
+    constant: float = 0.0
 
-    def at(self, alpha: float) -> Ridge:
-        """The same of another strength."""
-        return replace(self, alpha=alpha)
-
-    def value(self, coef: np.ndarray) -> float:
-        """What coefficients cost."""
-        return 0.5 * self.alpha * float((coef * coef).sum())
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return what coefficients and intercepts cost."""
+        square = float((coef * coef).sum())
+        if self.constant:
+            square += float(intercept @ intercept) / self.constant**2
+        return 0.5 * self.alpha * square
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Value of problem (20) for the cuts, and its coefficients and intercepts."""
+        """Return the value of problem (20) for the cuts, its coefficients and intercepts."""
         k, alpha, pool = cuts.k, self.alpha, cuts.pool
         if self.bound is None:
             solution = pool.solve(alpha)
-            return solution.value, (pool.coef(alpha).reshape(k, -1), np.zeros(k))
+            return solution.value, cuts.split(pool.coef(alpha))
         if self.mean is None:
             solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
             return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)

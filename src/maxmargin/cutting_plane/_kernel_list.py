@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from .._core.features import (
+    AUTO_RANK,
     KERNELS,
+    MAX_LINEAR_WIDTH,
     FeatureMap,
     check_precomputed,
     fit_features,
@@ -133,6 +135,8 @@ def fit_stack(
             rng=rng,
             n_jobs=n_jobs,
             center=center,
+            widest=AUTO_RANK if n_components == "auto" else MAX_LINEAR_WIDTH,
+            truncated=True,
         )
         if fmap.scale == 0.0:
             warnings.warn(

@@ -36,6 +36,7 @@ def solve_weights(
     balance: ScoreBalance | None = None,
     tol: float = WEIGHT_TOL,
     rounds: int = WEIGHT_ROUNDS,
+    constant: np.ndarray | float = 0.0,
 ) -> WeightedSolution:
     """Minimise over beta the value of the QP with ``sum_k beta_k G_k``.
 
@@ -53,6 +54,8 @@ def solve_weights(
         Gap to reach, relative to the value.
     rounds : int
         Most QPs.
+    constant : ndarray of shape (m, m), optional
+        Products of the cuts in the intercepts' feature, whose weight is 1.
 
     Examples
     --------
@@ -63,7 +66,7 @@ def solve_weights(
     beta = normalised(np.ones(len(grams)) if weights is None else weights, p)
     best: WeightedSolution | None = None
     for round_ in range(1, rounds + 1):
-        gram = np.tensordot(beta, grams, 1)
+        gram = np.tensordot(beta, grams, 1) + constant
         solution = solve_qp(gram, gains, start=multipliers, balance=balance)
         multipliers = solution.multipliers
         q = np.maximum(multipliers @ grams @ multipliers, 0.0)

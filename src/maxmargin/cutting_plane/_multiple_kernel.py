@@ -15,6 +15,9 @@ weights are known, and so is the penalty that is left:
     \beta_k \propto |V_k|^{2/(p+1)}, \qquad
     \frac{\alpha}{2} \Big( \sum_k |V_k|^{2p/(p+1)} \Big)^{(p+1)/p}
 
+The search opens with equal weights, which are one choice of beta: learning them from there on only
+lowers the objective.
+
 For a pool of cuts the dual has one variable per cut and no cone,
 
 .. math::
@@ -33,7 +36,7 @@ in the paper                                 here
 its second order cone program                ``_kernel_weights.solve_cone_program``
 (3.21)                                       has sum beta where the problem has sum beta^2
 Algorithms 1 - 3                             ``_search``
-section 5.2, K1 - K3                         ``kernels="paper"``
+section 5.2, K1 - K3                         ``kernels="paper", n_components=100``
 section 5.5, fit on a subset                 ``subset``
 ===========================================  =======================================================
 """
@@ -52,19 +55,19 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
+from .._core.features import is_text
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
-from ._estimator import default_alpha
+from ._estimator import CONSTANT, default_alpha, default_entropy
 from ._kernel_list import fit_stack, kernel_of, read_sources
-from ._kernel_weights import normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, search
+from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
+from ._search import NOTHING_FOUND, Task, search, warn_floor
 
-# Widths of the default Gaussians, in median distances. Narrower ones are close to the identity in
-# more than a few dimensions: under them any labels look separated, and the objective says nothing.
-WIDTHS = (4.0, 2.0, 1.0)
+# Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
+WIDTHS = (1.4, 0.7)
 TRIVIAL = 0.99  # an objective this near to 1, that of W = 0, says that nothing was separated
 
 
@@ -76,22 +79,30 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     n_clusters : int, default=2
         Number of clusters.
     kernels : {"default", "paper", "precomputed"} or list, default="default"
-        "default": linear, polynomial of degree 2, and Gaussians 4, 2 and 1 median distances wide.
+        "default": linear and Gaussians 1.4 and 0.7 median distances wide; for rows of mostly zeros,
+        cosine and linear.
         "paper": linear, ``(1 + x'x')^2`` and one Gaussian. "precomputed": X holds
         kernel matrices side by side, (n, M n); for new rows, those against the training rows.
         In a list, each entry is a name, a callable, ``(name, {"gamma": ..})``, or
         ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
         of "gamma" counts in median distances: gamma = 1 / (width * median distance)^2.
-    n_components : int, "auto" or None, default=100
-        Rank of each kernel's feature map; None is exact.
+    n_components : int, "auto" or None, default="auto"
+        Rank of each kernel's feature map; "auto" is the leading 100 features of 400 random
+        landmarks, None is exact.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
         :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
         clusters and M kernels.
     weight_norm : float, default=2
         p >= 1 in ``sum beta^p <= 1``; 1 gives few kernels a weight, larger values even them out.
-    balance : float, default=0.5
+    size_entropy : float or "auto", default="auto"
+        Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
+        0.3, and 0 if ``balance`` is positive.
+    balance : float, default=0
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+    fit_intercept : bool or "auto", default="auto"
+        Whether scores have lightly penalised intercepts; "auto" is True unless ``balance`` or
+        ``score_balance`` is given or ``solver="socp"``, which has none.
     score_balance : float or None, default=None
         Largest difference between the mean scores of two clusters; frees intercepts within it.
     center, normalize : bool, default=True
@@ -102,16 +113,13 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         clarabel (``pip install maxmargin[sdp]``), for checking.
     subset : int or None, default=None
         Fit on so many random rows and label the rest.
-    anneal : bool or "auto", default="auto"
-        Whether starts are also followed from strong to weak regularisation; "auto" does so for two
-        clusters.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
-        Start. "auto" tries k-means labels, in the features of all kernels and of each alone, and
-        random directions; the lowest objective wins.
+        As in :class:`CuttingPlaneMarginClustering`; candidates are sought in the features of all
+        kernels with equal weights.
     n_init : int or "auto", default="auto"
-        Number of starts; "auto" is 2 (M + 1) for M kernels, and 10 at least.
-    max_iter : int, default=200
-        Most passes over the data of one descent.
+        As in :class:`CuttingPlaneMarginClustering`.
+    max_iter : int, default=1000
+        Most passes over the rows of one descent.
     tol : float, default=0.01
         A descent ends when the gap, relative to the objective, is at most this.
     warm_start : bool, default=False
@@ -131,14 +139,14 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     labels_, cluster_sizes_, exemplar_indices_, coef_, intercept_
         As in the other estimators; ``coef_`` is in the features of all kernels side by side.
     objective_ : float
-        The penalty plus the mean hinge loss for the final labels.
-    gap_ : float
-        How far ``objective_`` can be above the best value for the final labels.
-    history_ : list of float
-        Objective after every pass of the last descent. Two clusters keep the best model so far,
-        so that it does not rise; with more it may.
-    best_history_, restart_objectives_, n_passes_, n_cuts_, n_iter_, stop_reason_
+        The penalty, plus the mean hinge loss for the final labels, plus the size term.
+    gap_, history_, n_iter_, stop_reason_, restart_objectives_, n_passes_, n_cuts_
         As in :class:`CuttingPlaneMarginClustering`.
+    compared_with_kmeans_ : dict
+        "objective": that of the k-means partition of X, with weights learned for it; "ari": the
+        adjusted Rand index between it and ``labels_``. ``objective_`` is not above the former.
+    clusters_on_floor_ : ndarray of int
+        Clusters whose size the floor of ``balance`` decided.
 
     Notes
     -----
@@ -157,12 +165,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> pair = (y == 2) | (y == 7)
-    >>> model = MultipleKernelMarginClustering(balance=0.9, random_state=0).fit(X[pair])
+    >>> model = MultipleKernelMarginClustering(random_state=0).fit(X[pair])
     >>> from maxmargin.metrics import clustering_error
     >>> clustering_error(y[pair], model.labels_) < 0.02
     True
     >>> list(model.kernel_weights_)
-    ['linear', 'poly(degree=2)', 'rbf(width=4.0)', 'rbf(width=2.0)', 'rbf(width=1.0)']
+    ['linear', 'rbf(width=1.4)', 'rbf(width=0.7)']
     >>> round(sum(weight**2 for weight in model.kernel_weights_.values()), 6)
     1.0
     """
@@ -176,12 +184,13 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         "kernels": [StrOptions({"default", "paper", "precomputed"}), list, tuple],
         "alpha": [StrOptions({"auto"}), STRENGTH],
         "weight_norm": [Interval(Real, 1, None, closed="left")],
+        "size_entropy": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="both")],
+        "fit_intercept": [StrOptions({"auto"}), "boolean"],
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
         "normalize": ["boolean"],
         "solver": [StrOptions({"qp", "socp"})],
         "subset": [Interval(Integral, 1, None, closed="left"), None],
-        "anneal": [StrOptions({"auto"}), "boolean"],
         "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
     }
 
@@ -190,19 +199,20 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         n_clusters=2,
         *,
         kernels="default",
-        n_components=100,
+        n_components="auto",
         alpha="auto",
         weight_norm=2,
-        balance=0.5,
+        size_entropy="auto",
+        balance=0.0,
+        fit_intercept="auto",
         score_balance=None,
         center=True,
         normalize=True,
         solver="qp",
         subset=None,
-        anneal="auto",
         init="auto",
         n_init="auto",
-        max_iter=200,
+        max_iter=1000,
         tol=0.01,
         warm_start=False,
         verbose=0,
@@ -214,13 +224,14 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         self.n_components = n_components
         self.alpha = alpha
         self.weight_norm = weight_norm
+        self.size_entropy = size_entropy
         self.balance = balance
+        self.fit_intercept = fit_intercept
         self.score_balance = score_balance
         self.center = center
         self.normalize = normalize
         self.solver = solver
         self.subset = subset
-        self.anneal = anneal
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -265,11 +276,11 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         """Peak memory in bytes that a fit needs beyond X itself."""
         count = (
-            {"default": 5, "paper": 3}.get(self.kernels, 1)
+            {"default": 3, "paper": 3}.get(self.kernels, 1)
             if isinstance(self.kernels, str)
             else len(self.kernels)
         )
-        rank = 512 if self.n_components in ("auto", None) else self.n_components
+        rank = {"auto": 100, None: 512}.get(self.n_components, self.n_components)
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
@@ -307,7 +318,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def _listed(self, X) -> list:
         """The kernels as a list."""
         if self.kernels == "default":
-            return ["linear", ("poly", {"degree": 2}), *(("rbf", {"width": w}) for w in WIDTHS)]
+            if is_text(X):
+                return ["cosine", "linear"]
+            return ["linear", *(("rbf", {"width": w}) for w in WIDTHS)]
         if self.kernels == "paper":
             return ["linear", ("poly", {"degree": 2, "gamma": 1.0, "coef0": 1.0}), "rbf"]
         if self.kernels == "precomputed":
@@ -347,41 +360,42 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         # With even weights the kernels add up to one of mean square M^(1 - 1/p).
         whole = len(names) ** (1.0 - 1.0 / self.weight_norm)
         alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
+        intercept = self.fit_intercept
+        if intercept == "auto":
+            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
+        constant = CONSTANT if intercept else 0.0
         penalty = KernelWeights(
-            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver
+            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver, constant
         )
         weights, known = data.weights[chosen], data.known[chosen]
         task = Task(
             penalty=penalty,
             floor=size_floor(self.balance, weights.sum(), k, data.whole),
-            nesting="merged",
-            anneal=k == 2 if self.anneal == "auto" else bool(self.anneal),
+            entropy=default_entropy(self.size_entropy, self.balance),
+            nesting="labels",
             tol=self.tol,
             max_iter=self.max_iter,
             watch=data.watch,
             features=fmap,
+            opening=replace(penalty, even=True) if len(names) > 1 else None,
         )
         given = data.initial
+        raw = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
         found = search(
-            LabelledCuts(rows, weights, known, k, fmap.blocks),
+            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
             task,
+            None if self._has_matrices() else raw,
             given=None if given is None else given[chosen],
             init=self.init,
-            n_starts=max(10, 2 * len(names) + 2) if self.n_init == "auto" else self.n_init,
+            n_init=self.n_init,
             rng=data.rng,
         )
-        state = found.outcome.state
-        if state.missing > 0:
-            warn_short(self.balance, state.missing, task.floor)
-        self._warn_if_trivial(state.value, alpha)
-        report = found.report
-        constant = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
-        beta = np.where(constant, 0.0, penalty.weights(state.coef))
-        fields = found.fields
-        if k == 2:
-            fields["history"] = report["best_history_"]
+        warn_floor(found.problem, self.balance)
+        self._warn_if_trivial(found.problem.objective, alpha)
+        constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
+        beta = np.where(constants, 0.0, penalty.weights(found.problem.model[0]))
         weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
-        return Model(fmap, **fields, extras={**report, **weights_found, **width})
+        return Model(fmap, **found.fields, extras={**found.report, **weights_found, **width})
 
     def _warn_if_trivial(self, value: float, alpha: float) -> None:
         if value > TRIVIAL:
@@ -413,6 +427,10 @@ class KernelWeights:
     bound : float or None
         On the difference of two mean scores.
     solver : {"qp", "socp"}
+    constant : float
+        Value of the constant feature whose coefficients are the intercepts; 0 for none.
+    even : bool
+        Keep all weights equal.
     """
 
     alpha: float
@@ -420,13 +438,11 @@ class KernelWeights:
     blocks: tuple[slice, ...]
     bound: float | None = None
     solver: str = "qp"
-
-    def at(self, alpha: float) -> KernelWeights:
-        """The same of another strength."""
-        return replace(self, alpha=alpha)
+    constant: float = 0.0
+    even: bool = False
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
-        """Best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
+        """Return the best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
 
         Examples
         --------
@@ -435,19 +451,25 @@ class KernelWeights:
         array([1., 0.])
         """
         squares = self._squares(coef)
-        if squares.max() == 0:
+        if squares.max() == 0 or self.even:
             return np.full(len(squares), len(squares) ** (-1.0 / self.p))
         return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
 
-    def value(self, coef: np.ndarray) -> float:
-        """The penalty at its best weights."""
-        power = self.p / (self.p + 1.0)
-        return 0.5 * self.alpha * float((self._squares(coef) ** power).sum() ** (1.0 / power))
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return the penalty at its best weights."""
+        power, squares = self.p / (self.p + 1.0), self._squares(coef)
+        if self.even:
+            total = float(squares.sum()) * len(squares) ** (1.0 / self.p)
+        else:
+            total = float((squares**power).sum() ** (1.0 / power))
+        if self.constant:
+            total += float(intercept @ intercept) / self.constant**2
+        return 0.5 * self.alpha * total
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower bound for the cuts, and the best coefficients and intercepts."""
-        pool, k = cuts.pool, cuts.k
-        if self.solver == "socp":
+        """Return a lower bound for the cuts, and the best coefficients and intercepts."""
+        pool, k, count = cuts.pool, cuts.k, len(self.blocks)
+        if self.solver == "socp" and not self.even:
             vectors = pool.vectors.reshape(len(pool), k, -1)
             value, coef, multipliers = solve_cone_program(
                 vectors, pool.gains, self.blocks, self.alpha, int(self.p)
@@ -455,16 +477,21 @@ class KernelWeights:
             pool.keep(multipliers)
             return value, (coef, np.zeros(k))
         balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
-        start = pool.block_weights if pool.block_weights.min() > 0 else None
+        grams = pool.grams / self.alpha
+        start = pool.block_weights[:count]
         found = solve_weights(
-            pool.grams / self.alpha, pool.gains, self.p, pool.multipliers, start, balance
-        )
+            grams[:count], pool.gains, self.p, pool.multipliers,
+            None if self.even or start.min() <= 0 else start, balance,
+            rounds=1 if self.even else WEIGHT_ROUNDS,
+            constant=grams[-1] if self.constant else 0.0,
+        )  # fmt: skip
         pool.keep(found.solution.multipliers)
-        pool.block_weights = found.weights
-        scale = np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
-        coef = pool.coef(self.alpha).reshape(k, -1) * scale
-        intercept = np.zeros(k) if balance is None else found.solution.intercept
-        return found.bound, (coef, intercept)
+        pool.block_weights[:count] = found.weights
+        coef, intercept = cuts.split(pool.coef(self.alpha))
+        coef = coef * np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
+        if balance is not None:
+            intercept = found.solution.intercept
+        return found.solution.value if self.even else found.bound, (coef, intercept)
 
     def _squares(self, coef: np.ndarray) -> np.ndarray:
         return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])

@@ -1,493 +1,584 @@
-"""Cuts and labels in turn: the search that cutting-plane methods share.
+r"""Labels and margin models in turn: the search that cutting-plane methods share.
 
-A method gives a :class:`Penalty`: what a model costs beside its loss, and the best model for a pool
-of cuts. Here are the passes over the rows, the labels with their size floor, the starts on a
-sample, the way to all rows, and the proof that the margin problem of the final labels is solved.
+The objective of labels y with shares :math:`\pi` of the rows is
+
+.. math::
+    F(y) = \min_W\; \text{penalty}(W) + \frac{1}{n} \sum_i \text{hinge}_i(W, y_i)
+    + \tau \sum_h \pi_h \log(k \pi_h)
+
+A method gives the :class:`Penalty`. For labels that are held, F(y) is a convex problem, solved by
+cuts to a certified gap (:meth:`Problem.solve`); the labels that a model prefers then take their
+place if they lower F (:meth:`Problem.descend`, CCCP with a check), so F never rises.
+:func:`search` compares initial labels on few rows, follows the best two on more, and makes sure
+that neither the k-means partition nor given labels have a lower F.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score
 
-from .._core.assign import floor_prices
-from .._core.descent import CONVERGED, MAX_ITER, STALLED, Outcome, descend
+from .._core.assign import divergence_prices, floor_prices, size_divergence
+from .._core.decisions import cluster_numbers
+from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import kmeans_labels
+from .._core.label_starts import N_STARTS, label_starts, named
+from .._core.numba_fill import fill_clusters
 from .._core.rows import cluster_means, scores
-from .._data.source import SchedulerLost, all_equal
+from .._core.size_floor import warn_short
+from .._data.source import RowSource, SchedulerLost, all_equal
 from ._cuts import LabelledCuts, Look
 
-ANNEAL_FROM, ANNEAL_STEPS = 1.0, 4
-START_ROWS, GROWTH = 5000, 10  # rows that starts are compared on, then ten times as many, then all
-SAMPLE_BYTES = 64 * 2**20  # of a sample of more than START_ROWS * GROWTH rows
+START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
-ROUGH_TOL, ROUGH_PASSES = 0.01, 60  # of the descents that are only compared
-OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
+OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
+WANDERED = 0.01  # relative gap at which the wandering ends
+WANDERERS, FINALISTS = 4, 2  # candidates that are followed on few rows, and on more
+PRICE_TRIES, SETTLE_ROUNDS = 6, 10
+LOWER = 1e-6  # of F: a smaller fall is no progress
 SHORT = 1e-6
-PATIENCE = 15
+PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
 STALE = 200  # cuts for given labels by which the gap does not shrink
-CCCP_STOP = 0.01
+CCCP_STOP = 0.01  # of the paper's CCCP
 
 
-NOTHING_FOUND = {  # fitted attributes of one cluster, where there is nothing to search
+NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where there is no search
     "gap_": 0.0,
-    "best_history_": [],
     "restart_objectives_": np.zeros(1),
     "n_passes_": 0,
     "n_cuts_": 0,
+    "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
+    "clusters_on_floor_": np.zeros(0, np.int64),
 }
+
+
+Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
 
 
 class Penalty(Protocol):
     """What a model costs beside its loss."""
 
-    @property
-    def alpha(self) -> float:
-        """Strength."""
-
-    def at(self, alpha: float) -> Any:
-        """The same penalty of another strength."""
-
-    def value(self, coef: np.ndarray) -> float:
-        """What coefficients cost."""
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return what coefficients and intercepts cost."""
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower bound on the objective, and the coefficients and intercepts best for the cuts."""
+        """Return a lower bound on the penalty and loss, and the model that is best for the cuts."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """An estimator's parameters as the functions below need them."""
-
-    penalty: Penalty
-    floor: float  # least weight of a cluster
-    nesting: str
-    anneal: bool
-    tol: float
-    max_iter: int
-    watch: Callable[[float], str | None]
-    features: Any = None  # map that the rows come from, for a checkpoint
-
-
-@dataclass(frozen=True)
-class State:
-    """A model, what a pass found at it, and the model that the cuts suggest next.
+    """An estimator's parameters as the functions below need them.
 
     Attributes
     ----------
-    coef, intercept : ndarray of shape (k, r) and (k,)
-    prices : ndarray of shape (k,)
-        Added to the scores in the label step, so that every cluster keeps its least size.
-    value : float
-        Objective for the labels of the pass.
-    gap : float
-        How far ``value`` can be above the best value for those labels.
-    missing : float
-        Weight that the smallest cluster misses: 0 unless equal rows forbid it.
-    ahead : tuple of ndarray
-        Coefficients and intercepts that are best for the cuts so far.
+    penalty : Penalty
+    floor : float
+        Least weight of a cluster.
+    entropy : float
+        tau, the strength of the preference for even sizes.
+    nesting : {"labels", "paper"}
+    tol : float
+        Relative gap of the result; the paper's epsilon with its nesting.
+    max_iter : int
+        Most passes over the rows of a descent.
+    watch : callable
+        Called with the objective after every pass; a string that it returns ends the search.
+    features : feature map
+        That the rows come from, for a checkpoint.
+    opening : Penalty or None
+        Simpler penalty, nowhere below ``penalty``, under which candidates are compared.
     """
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    prices: np.ndarray
-    value: float
-    gap: float
-    missing: float
-    ahead: tuple[np.ndarray, np.ndarray]
+    penalty: Penalty
+    floor: float
+    entropy: float
+    nesting: str
+    tol: float
+    max_iter: int
+    watch: Callable[[float], str | None]
+    features: Any = None
+    opening: Any = None
 
 
-class Stage:
-    """The method on given rows: what ``descend`` runs. Its cuts and labels grow with every step."""
+class Problem:
+    """Labels, their cuts, and the best model so far, on given rows.
 
-    def __init__(self, cuts: LabelledCuts, task: Task):
+    Attributes
+    ----------
+    model : tuple of ndarray
+        Coefficients (k, r) and intercepts (k,).
+    prices : ndarray of shape (k,)
+        Added to the scores: then the model's labels are the labels of the cuts.
+    floor_prices : ndarray of shape (k,)
+        The part of the prices that the size floor asked for.
+    objective, bound : float
+        F of the labels at the model, and a lower bound on F of the labels.
+    sizes : ndarray of shape (k,)
+    history : list of float
+        Objective after every pass.
+    """
+
+    def __init__(self, cuts: LabelledCuts, task: Task, penalty: Penalty | None = None):
         self.cuts, self.task = cuts, task
-        self.best: State | None = None
-        self.last_prices = np.zeros(cuts.k)  # not zero where the size floor held back the labels
+        self.penalty = task.penalty if penalty is None else penalty
+        self.prices = self.floor_prices = np.zeros(cuts.k)
+        self.model: Model = np.zeros((cuts.k, cuts.rows.shape[1])), np.zeros(cuts.k)
+        self.ahead: Model = self.model
+        self.objective, self.bound = np.inf, -np.inf
+        self.sizes = np.zeros(cuts.k)
+        self.history: list[float] = []
+        self.reason: str | None = None
 
-    def opened(self, labels: np.ndarray, coef: np.ndarray, intercept=None) -> State:
-        """State after a first cut: that of given labels, in the direction of coefficients.
+    @property
+    def gap(self) -> float:
+        """How far F can be above the best value for these labels."""
+        return self.objective - self.bound
 
-        They are made short, so that every row is within the margin and has a say in the cut.
+    @property
+    def solved(self) -> bool:
+        """Whether the gap is within the tolerance: relative, but absolute in the paper."""
+        unit = 1.0 if self.task.nesting == "paper" else self.objective
+        return self.gap <= self.task.tol * unit
+
+    def hold(self, labels: np.ndarray) -> Problem:
+        """Take labels over, with one cut at a short model in the direction of the cluster means.
+
+        Short, so that every row is within the margin and counts in the cut.
         """
-        coef = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300))
-        intercept = np.zeros(self.cuts.k) if intercept is None else intercept
-        free = np.zeros(self.cuts.k)
-        look = self.cuts.look(coef, intercept, free, fixed=labels.astype(self.cuts.dtype))
-        self.cuts.adopt(look)
-        self.cuts.add(look, (coef, intercept))
-        bound, ahead = self.solve()
-        return self._state(coef, intercept, free, look, bound, ahead)
+        cuts = self.cuts
+        coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
+        model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
+        free = np.zeros(cuts.k)
+        self.take(cuts.look(*model, free, fixed=labels.astype(cuts.dtype)), model, free, free)
+        return self
 
-    def continued(self, state: State, hints: list[tuple[np.ndarray, np.ndarray]]) -> State:
-        """State on these rows from one on a part of them: its model, and its cuts anew.
+    def follow(self, other: Problem) -> Problem:
+        """Take over the model of a problem on fewer rows, its labels here, and its cuts anew.
 
         The cuts in use there are found again here, at the models that they came from; without them
         the first models on all rows would be those of one or two cuts.
         """
-        point = state.coef, state.intercept
-        look, prices = self._labelled(*point)
-        self.cuts.adopt(look)
-        self.cuts.add(look, point)
-        state = self._state(*point, prices, look, *self.solve())
-        for origin in hints:
-            if self.change(state, state) <= self.task.tol:
+        look, prices, raised = self._labelled(other.model, other.prices - other.floor_prices)
+        self.take(look, other.model, prices, raised)
+        for origin in other.cuts.hints():
+            if self.solved:
                 break
-            coef, intercept = origin
-            look_there = self.cuts.look(coef, intercept, prices, fixed=self.cuts.labels)
-            self.cuts.add(look_there, origin)
-            state = self._state(*point, prices, look, *self.solve())
-        return state
+            self.cuts.add(self._held(origin), origin)
+            self._solve_cuts()
+        return self
 
-    def step(self, state: State) -> State:
-        """One pass, new labels, one cut; the paper's nesting first lets the labels settle."""
-        point, bound = state.ahead, None
-        if self.task.nesting == "paper":
-            point = self._followed(point)
-        look, prices = self._labelled(*point)
+    def take(self, look: Look, model: Model, prices: np.ndarray, raised: np.ndarray) -> None:
+        """Adopt the labels of a pass at a model, and its cut."""
         self.cuts.adopt(look)
-        if self.task.nesting == "paper":
-            # It stops where the new constraint is violated by epsilon at most: before it is added.
-            bound, _ = self.solve()
-        self.cuts.add(look, point)
-        value, ahead = self.solve()
-        self.cuts.prune()
-        return self._state(*point, prices, look, value if bound is None else bound, ahead)
+        self.cuts.add(look, model)
+        self.model, self.prices, self.floor_prices, self.sizes = model, prices, raised, look.sizes
+        self.objective = self._value(model, look)
+        self._solve_cuts()
+        self._count()
 
-    def _followed(self, ahead):
-        """Algorithm 2, CCCP: labels and model in turn, without new cuts, while it gains 1 %."""
-        last, steps = np.inf, 0
-        while True:
-            steps += 1
-            look, _ = self._labelled(*ahead)
-            self.cuts.adopt(look)
-            bound, ahead = self.solve()
-            enough = bound >= (1.0 - CCCP_STOP) * last or steps >= self.task.max_iter
-            if enough or self.task.watch(bound) is not None:
-                return ahead
-            last = bound
+    def _count(self) -> None:
+        """Note the objective after a pass; see whether to stop."""
+        self.history.append(self.objective)
+        limit = MAX_ITER if len(self.history) >= self.task.max_iter else None
+        self.reason = self.task.watch(self.objective) or self.reason or limit
 
-    def solve(self) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower bound for the current labels, and the best model for the cuts."""
-        return self.task.penalty.solve(self.cuts)
+    def _value(self, model: Model, look: Look) -> float:
+        return self.penalty.value(*model) + look.loss + self._divergence(look.sizes)
 
-    def _labelled(self, coef, intercept) -> tuple[Look, np.ndarray]:
-        """One pass with free labels that respect the size floor."""
-        free = np.zeros(self.cuts.k)
-        prices = self.prices(coef, intercept) if self.last_prices.any() else free
-        look = self.cuts.look(coef, intercept, prices)
-        if not prices.any() and self._missing(look) > 0:
-            prices = self.prices(coef, intercept)
-            look = self.cuts.look(coef, intercept, prices)
-        self.last_prices = prices
-        return look, prices
+    def _divergence(self, sizes: np.ndarray) -> float:
+        return self.task.entropy * size_divergence(sizes) if self.task.entropy else 0.0
 
-    def prices(self, coef, intercept, exact: bool = False, more: float = 1.0) -> np.ndarray:
-        """Prices for the least size of every cluster, found on ``PROBE_ROWS`` rows at most.
+    def _solve_cuts(self) -> None:
+        bound, self.ahead = self.penalty.solve(self.cuts)
+        self.bound = bound + self._divergence(self.sizes)
 
-        ``more`` than the least size can be asked for, where the probe promised too much.
+    def _held(self, model: Model) -> Look:
+        return self.cuts.look(*model, np.zeros(self.cuts.k), fixed=self.cuts.labels)
+
+    def replace_penalty(self) -> None:
+        """Go over from the simpler penalty of the opening to that of the task: F does not rise."""
+        loss = self.objective - self.penalty.value(*self.model)
+        self.penalty = self.task.penalty
+        self.objective = loss + self.penalty.value(*self.model)
+        self._solve_cuts()
+
+    def solve(self, gap: float, above: float = np.inf) -> None:
+        """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
+
+        The next cut is made halfway between the best model and the one that the cuts suggest: the
+        suggestion alone leaps about while cuts are few.
         """
-        cuts, n = self.cuts, self.cuts.rows.shape[0]
-        if exact or n <= PROBE_ROWS:
-            rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
-        else:
+        least, since = self.gap, 0
+        while self.gap > gap * self.objective and self.bound < above and self.reason is None:
+            point = halfway(self.model, self.ahead)
+            look = self._held(point)
+            self.cuts.add(look, point)
+            self._solve_cuts()
+            value = self._value(point, look)
+            if value < self.objective:
+                self.model, self.objective = point, value
+            self.cuts.prune()
+            self._count()
+            least, since = (self.gap, 0) if self.gap < 0.99 * least else (least, since + 1)
+            if since >= STALE:
+                self.reason = self.reason or STALLED  # rounding allows no smaller gap
+
+    def descend(self, gap: float) -> None:
+        """Solve, relabel, and so on while F falls: CCCP.
+
+        At the end the labels are those of the model, and F that of both.
+        """
+        for _ in range(SETTLE_ROUNDS):
+            while True:
+                self.solve(gap)
+                value, look, prices, raised = self._relabelled()
+                if look.moves is None or value > (1.0 - LOWER) * self.objective:
+                    break
+                self.take(look, self.model, prices, raised)
+                if self.reason is not None:
+                    return
+            # The labels of the model, also if F rises by the rounding to whole rows.
+            self.take(look, self.model, prices, raised)
+            if self.gap <= 2.0 * gap * self.objective or self.reason is not None:
+                return
+
+    def wander(self) -> None:
+        """Add one cut and relabel in every pass, as the cuts suggest; end at the best model met.
+
+        F may rise on the way: this crosses ridges at which :meth:`descend` stops.
+        """
+        best: Any = (np.inf,)
+        since = 0
+        point: Model = self.model
+        while since < PATIENCE and self.reason is None:
+            look, prices, raised = self._labelled(
+                point, divergence_prices(self.sizes, self.task.entropy)
+            )
+            self.take(look, point, prices, raised)
+            self.cuts.prune()
+            since = 0 if self.objective < (1.0 - PROGRESS) * best[0] else since + 1
+            if self.objective < best[0]:
+                best = self.objective, point, prices, raised
+            if self.gap <= WANDERED * self.objective:
+                break
+            point = halfway(best[1], self.ahead)
+        if self.objective > best[0]:
+            _, point, prices, raised = best
+            self.take(self.cuts.look(*point, prices), point, prices, raised)
+
+    def _relabelled(self) -> tuple[float, Look, np.ndarray, np.ndarray]:
+        """Return the lowest F that labels of the model have, the pass and its prices.
+
+        The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
+        """
+        tau = self.task.entropy
+        wanted = divergence_prices(self.sizes, tau)
+        best: Any = None
+        for _ in range(PRICE_TRIES if tau else 1):
+            look, prices, raised = self._labelled(self.model, wanted)
+            value = self._value(self.model, look)
+            if best is None or value < best[0]:
+                best = value, look, prices, raised
+            if value < (1.0 - LOWER) * self.objective or look.moves is None:
+                break
+            wanted = 0.5 * (wanted + divergence_prices(look.sizes, tau))
+        return best
+
+    def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
+        """Return a pass with free labels that respect the size floor, and its prices."""
+        none = np.zeros(self.cuts.k)
+        if self.floor_prices.any():
+            raised = self._raised(model, wanted)
+            return self.cuts.look(*model, wanted + raised), wanted + raised, raised
+        look = self.cuts.look(*model, wanted)
+        if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+            return look, wanted, none
+        raised = self._raised(model, wanted)
+        return self.cuts.look(*model, wanted + raised), wanted + raised, raised
+
+    def _raised(self, model: Model, wanted, exact: bool = False, more: float = 1.0) -> np.ndarray:
+        """Return prices for the least size of every cluster, found on ``PROBE_ROWS`` at most.
+
+        ``more`` than the least size can be asked for, if the probe promised too much.
+        """
+        cuts, n, (coef, intercept) = self.cuts, self.cuts.rows.shape[0], model
+        rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
+        if n > PROBE_ROWS and not exact:
             few = np.linspace(0, n - 1, PROBE_ROWS).astype(np.int64)
             rows, weights, known = cuts.rows.take(few), cuts.weights[few], cuts.known[few]
-            floor = self.task.floor * weights.sum() / cuts.total
+            floor = floor * weights.sum() / cuts.total
             # A cluster this small on the probe may be smaller on all rows.
             floor *= more + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
             floor = min(floor, weights.sum() / cuts.k)
-        found = scores(rows, coef) + intercept
+        found = scores(rows, coef) + intercept + wanted
         return floor_prices(found, weights, floor, known)
 
-    def filled(self, state: State) -> State:
-        """The state with prices found on all rows, where those of the probe missed the floor."""
-        if state.missing == 0 or self.cuts.rows.shape[0] <= PROBE_ROWS:
-            return state
-        point = state.coef, state.intercept
+    def fill(self) -> None:
+        """Find prices on all rows if those of the probe missed the floor."""
+        if self.missing == 0 or self.cuts.rows.shape[0] <= PROBE_ROWS:
+            return
+        wanted = self.prices - self.floor_prices
         # The scores of all rows need not fit into memory where the rows do not.
         blocked = not self.cuts.rows.source.in_memory
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
-            prices = self.prices(*point, exact=not blocked, more=more)
-            look = self.cuts.look(*point, prices)
-            if self._missing(look) == 0:
+            raised = self._raised(self.model, wanted, exact=not blocked, more=more)
+            look = self.cuts.look(*self.model, wanted + raised)
+            if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
-        self.cuts.adopt(look)
-        return self._state(*point, prices, look, *self.solve())
+        self.take(look, self.model, wanted + raised, raised)
 
-    def _missing(self, look: Look) -> float:
-        short = self.task.floor - float(look.sizes.min())
+    @property
+    def missing(self) -> float:
+        """Weight that the smallest cluster misses: 0 unless equal rows forbid the floor."""
+        short = self.task.floor - float(self.sizes.min())
         return short if short > 1e-9 * self.task.floor else 0.0
 
-    def _state(self, coef, intercept, prices, look: Look, bound, ahead) -> State:
-        value = self.task.penalty.value(coef) + look.loss
-        state = State(coef, intercept, prices, value, value - bound, self._missing(look), ahead)
-        if self.best is None or self.objective(state) <= self.objective(self.best):
-            self.best = state
-        if self.task.nesting == "paper":
-            return state
-        return replace(state, ahead=_between(self.best, ahead))
-
-    def objective(self, state: State) -> float:
-        """Value of a state, and more than any labelling costs off the size floor."""
-        share = state.missing / self.cuts.total
-        return state.value + (OFF_FLOOR * (1.0 + share) if share > 0 else 0.0)
-
-    def change(self, _old: State, new: State) -> float:
-        """The gap, which proves that the model solves the problem of its own labels."""
-        return new.gap if self.task.nesting == "paper" else new.gap / max(new.value, 1e-300)
-
-    def settled(self, state: State, budget: int) -> tuple[State, list[float], str]:
-        """Solve the margin problem of the labels to the tolerance; relabel until they stay.
-
-        The value does not rise from one labelling to the next: this is CCCP with exact steps.
-        """
-        history: list[float] = []
-        task, reason = self.task, None
-        while True:
-            point = state.coef, state.intercept
-            look, prices = self._labelled(*point)
+    def follow_paper(self) -> None:
+        """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
+        best: Any = (np.inf,)
+        since = 0
+        while self.reason is None:
+            last, steps = np.inf, 0
+            point: Model = self.ahead
+            while True:  # Algorithm 2: labels and model in turn, while that gains 1 %
+                look, *_ = self._labelled(point, np.zeros(self.cuts.k))
+                self.cuts.adopt(look)
+                bound, point = self.penalty.solve(self.cuts)
+                steps += 1
+                if bound >= (1.0 - CCCP_STOP) * last or steps >= self.task.max_iter:
+                    break
+                last = bound
+            look, prices, raised = self._labelled(point, np.zeros(self.cuts.k))
             self.cuts.adopt(look)
-            self.cuts.add(look, point)
-            state = self._state(*point, prices, look, *self.solve())
-            history.append(state.value)
-            if self.change(state, state) <= task.tol:
-                return state, history, CONVERGED
-            if reason is not None:
-                return state, history, reason
-            least, since = state.gap, 0
-            while self.change(state, state) > task.tol and reason is None:
-                state = self._improved(state, prices)
-                history.append(state.value)
-                reason = task.watch(state.value) or (MAX_ITER if len(history) >= budget else None)
-                least, since = (state.gap, 0) if state.gap < 0.99 * least else (least, since + 1)
-                if reason is None and since >= STALE:
-                    reason = STALLED  # rounding allows no smaller gap
-            if reason is None and len(history) >= budget:
-                reason = MAX_ITER
-            # The labels of the better model come next, also where time is up.
-
-    def _improved(self, state: State, prices) -> State:
-        """One pass and one cut for the labels as they are."""
-        look = self.cuts.look(*state.ahead, prices, fixed=self.cuts.labels)
-        self.cuts.add(look, state.ahead)
-        bound, ahead = self.solve()
-        new = self._state(*state.ahead, prices, look, bound, ahead)
-        self.cuts.prune()
-        if new.value > state.value:
-            new = replace(state, gap=state.value - bound)
-        return replace(new, ahead=_between(new, ahead))
+            # It stops when the new constraint is violated by epsilon at most: before it is added.
+            bound = self.penalty.solve(self.cuts)[0]
+            self.take(replace(look, moves=None), point, prices, raised)
+            self.bound = bound
+            self.cuts.prune()
+            since += 1
+            if self.objective < best[0]:
+                best, since = (self.objective, point, prices, raised), 0
+            if self.solved:
+                self.reason = CONVERGED
+            elif since >= PATIENCE:
+                self.reason = self.reason or STALLED
+        value, point, prices, raised = best
+        if self.objective > value:
+            self.take(self.cuts.look(*point, prices), point, prices, raised)
+        if not self.solved:  # the labels of the best model are held, and its problem solved
+            self.reason = None if self.reason == STALLED else self.reason
+            self.descend(0.5 * self.task.tol / self.objective)
 
 
-def _between(state: State, ahead) -> tuple[np.ndarray, np.ndarray]:
-    """Halfway from the best model so far to the one that the cuts suggest.
-
-    The suggestion alone leaps about while cuts are few: halfway, ten clusters took a third of the
-    passes and ended at a lower objective.
-    """
-    return 0.5 * (state.coef + ahead[0]), 0.5 * (state.intercept + ahead[1])
-
-
-def conclude(stage: Stage, state: State) -> Outcome:
-    """Descend from a state; then solve the margin problem of the best labels found."""
-    task = stage.task
-    found = _run(stage, state)
-    best, reason = found.state, found.stop_reason
-    # Steps off the size floor carry a penalty, which is no objective.
-    history = [value for value in found.history if value < OFF_FLOOR]
-    certified = stage.change(best, best) <= task.tol
-    if reason in (CONVERGED, STALLED, MAX_ITER) and not certified:
-        best, settled, reason = stage.settled(best, task.max_iter)
-        history = history + settled
-    best = stage.filled(best)
-    return Outcome(best, stage.objective(best), history, len(history), reason)
-
-
-def best_start(cuts: LabelledCuts, starts: list, task: Task) -> tuple[Stage, State, list[float]]:
-    """Follow every start roughly; the stage and state of the lowest objective, and all of them."""
-    last = task.penalty.alpha
-    ways = [[last]]
-    if task.anneal and last < ANNEAL_FROM:
-        ways.append(np.geomspace(ANNEAL_FROM, last, ANNEAL_STEPS).tolist())
-    rough = replace(_rough(task), max_iter=min(task.max_iter, ROUGH_PASSES))
-    objectives: list[float] = []
-    for labels, coef in starts:
-        led = []
-        for alphas in ways:
-            trial = cuts.fresh()
-            state = Stage(trial, rough).opened(labels, coef)
-            for alpha in alphas:
-                stage = Stage(trial, replace(rough, penalty=task.penalty.at(alpha)))
-                outcome = _run(stage, replace(state, ahead=stage.solve()[1], value=np.inf))
-                state = outcome.state
-            led.append(outcome.objective)
-            if outcome.objective <= min(objectives + led):
-                best = Stage(trial, task), replace(state, ahead=stage.solve()[1])
-        objectives.append(min(led))
-    return *best, objectives
-
-
-def _rough(task: Task) -> Task:
-    """The task where its result is only compared, or continued on more rows."""
-    return replace(task, tol=max(task.tol, ROUGH_TOL)) if task.nesting == "merged" else task
-
-
-def _run(stage: Stage, state: State) -> Outcome:
-    task = stage.task
-    return descend(
-        stage,
-        state,
-        max_iter=task.max_iter,
-        tol=task.tol,
-        watch=task.watch,
-        monotone=False,
-        patience=PATIENCE,
-    )
-
-
-def starts_of(cuts: LabelledCuts, task: Task, init: str, n_starts: int, rng) -> list:
-    """Labels and coefficients to start from: k-means runs, then random directions.
-
-    Where features come in blocks, k-means sees all of them, then each block by itself.
-    """
-    k, rows, weights, known = cuts.k, cuts.rows, cuts.weights, cuts.known
-    n_kmeans = {"k-means": n_starts, "random": 0}.get(init, (n_starts + 1) // 2)
-    points = rows.source.take(slice(None)).astype(np.float64, copy=False)  # few rows
-    views = [points, *(points[:, block] for block in cuts.blocks or ())]
-    starts = []
-    for j in range(n_kmeans):
-        labels = kmeans_labels(views[j % len(views)], k, weights, rng, n_init=1)
-        starts.append(_from_labels(cuts, labels))
-    for _ in range(n_starts - n_kmeans):
-        coef = rng.standard_normal((k, rows.shape[1]))
-        found = scores(rows, coef)
-        found += floor_prices(found, weights, task.floor, known)
-        starts.append((np.where(known >= 0, known, found.argmax(axis=1)), coef))
-    return starts
-
-
-def _from_labels(cuts: LabelledCuts, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Labels, renamed to agree with known ones, and the means of their clusters."""
-    rows, weights, known, k = cuts.rows, cuts.weights, cuts.known, cuts.k
-    if (known >= 0).any():
-        agreement = np.zeros((k, k))
-        np.add.at(agreement, (labels[known >= 0], known[known >= 0]), weights[known >= 0])
-        labels = linear_sum_assignment(-agreement)[1][labels]
-        labels = np.where(known >= 0, known, labels)
-    return labels, cluster_means(rows, labels, weights, k)
+def halfway(model: Model, ahead: Model) -> Model:
+    """Return the model halfway between the best one and the one that the cuts suggest."""
+    return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where the search ended, and what every start led to."""
+    """Where the search ended, what every candidate costs, and the k-means partition's F."""
 
-    stage: Stage
-    outcome: Outcome
+    problem: Problem
     objectives: list[float]
+    compared: dict[str, float]
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """Why the search ended: it has converged if the gap says so, whatever ran out then."""
+        problem = self.problem
+        spent = problem.reason in (None, MAX_ITER, STALLED)
+        return CONVERGED if problem.solved and spent else problem.reason or STALLED
 
     @property
     def fields(self) -> dict[str, Any]:
         """The model found, one score per cluster, and how."""
-        state, outcome = self.outcome.state, self.outcome
+        problem = self.problem
+        coef, intercept = problem.model
         return {
-            "coef": state.coef,
-            "intercept": state.intercept + state.prices,
-            "paths": np.eye(len(state.coef)),
-            "objective": state.value,
-            "history": outcome.history,
-            "n_iter": outcome.n_iter,
-            "stop_reason": outcome.stop_reason,
+            "coef": coef,
+            "intercept": intercept + problem.prices,
+            "paths": np.eye(len(coef)),
+            "objective": problem.objective,
+            "history": problem.history,
+            "n_iter": len(problem.history),
+            "stop_reason": self.reason,
         }
 
     @property
     def report(self) -> dict[str, Any]:
         """Fitted attributes that the methods share."""
-        history = self.outcome.history
+        problem, cuts = self.problem, self.problem.cuts
+        raised = problem.floor_prices > problem.floor_prices.min()
+        order = np.arange(cuts.k)
+        if all_equal(cuts.known) or not (cuts.known >= 0).any():
+            order = cluster_numbers(problem.sizes, order)
         return {
-            "gap_": float(self.outcome.state.gap),
-            "best_history_": np.minimum.accumulate(history).tolist() if history else [],
+            "gap_": float(problem.gap),
             "restart_objectives_": np.array(self.objectives),
-            "n_passes_": self.stage.cuts.n_passes,
-            "n_cuts_": len(self.stage.cuts.codes),
+            "n_passes_": cuts.n_passes,
+            "n_cuts_": len(cuts.codes),
+            "compared_with_kmeans_": self.compared,
+            "clusters_on_floor_": np.flatnonzero(raised[order]),
         }
 
 
+def warn_floor(problem: Problem, balance: float) -> None:
+    """Warn if a cluster misses its least size, or has it because of the floor alone."""
+    if problem.missing > 0:
+        warn_short(balance, problem.missing, problem.task.floor)
+    count = int((problem.floor_prices > problem.floor_prices.min()).sum())
+    if count:
+        warnings.warn(
+            f"balance={balance} decided the size of {count} of {len(problem.sizes)} clusters: "
+            "without the floor they would be smaller. If clusters of this size are not expected, "
+            "do not lower balance (the margin alone prefers uneven clusters); set balance=0 and "
+            "size_entropy='auto', or try fewer clusters.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def search(
-    cuts: LabelledCuts, task: Task, *, given: np.ndarray | None, init: str, n_starts: int, rng
+    cuts: LabelledCuts,
+    task: Task,
+    raw: RowSource | None,
+    *,
+    given: np.ndarray | None,
+    init: str,
+    n_init: int | str,
+    rng,
 ) -> Found:
-    """Best start on a sample of the rows, continued on more and then on all of them.
+    """Return the problem of the lowest F that was found.
 
     Parameters
     ----------
     cuts : LabelledCuts
         All rows; no cuts yet.
     task : Task
+    raw : RowSource or None
+        The rows before they were mapped, for k-means; None for k-means on the mapped rows.
     given : ndarray of shape (n,) or None
         Labels to start from instead.
     init : {"auto", "k-means", "random"}
-    n_starts : int
+    n_init : int or "auto"
+        Labels that the search for candidates starts from.
     rng : numpy Generator
     """
+    some, task_there, at = subsample(cuts, task, SAMPLE_ROWS, rng)
+    points = some.rows.values() if raw is None else raw.take(at)
+    kmeans = kmeans_labels(points, cuts.k, some.weights, rng)
+    kmeans = held_labels(some, kmeans, task_there.floor)
+    rivals = [kmeans]
     if given is not None:
-        plain = replace(task, anneal=False)  # strong regularisation would forget the labels
-        stage, state, objectives = best_start(cuts, [_from_labels(cuts, given)], plain)
-        return Found(stage, conclude(stage, state), objectives)
-    first, *larger = growing(cuts.rows.shape, cuts.rows.dtype.itemsize)
-    some, part = _subsample(cuts, task, first, rng)
-    stage, state, objectives = best_start(some, starts_of(some, part, init, n_starts, rng), part)
-    for size in larger:
-        state = conclude(stage, state).state
-        hints = stage.cuts.hints()
-        del stage, some  # the smaller sample is given back before the larger one is drawn
-        some, part = _subsample(cuts, task, size, rng)
-        stage = Stage(some, part)
-        with _model_kept(stage, state):
-            state = stage.continued(state, hints)
-    with _model_kept(stage, state):
-        return Found(stage, conclude(stage, state), objectives)
-
-
-@contextmanager
-def _model_kept(stage: Stage, state: State):
-    """Let the loss of a cluster carry the best model so far."""
-    try:
-        yield
-    except SchedulerLost as lost:
-        best = state if stage.best is None else stage.best
-        lost.found = stage.task.features, best.coef, best.intercept + best.prices
-        raise
-
-
-def growing(shape: tuple[int, int], itemsize: int) -> list[int]:
-    """Numbers of rows to work on: enough to compare starts, then more, then all.
-
-    A sample has a fifth of the rows at most, and does not fill the memory.
-
-    Examples
-    --------
-    >>> growing((3_000_000, 10), 8), growing((3_000_000, 100), 8)
-    ([5000, 50000, 500000, 3000000], [5000, 50000, 3000000])
-    """
-    n, width = shape
-    sizes, size = [], START_ROWS
-    while size < n / (1 if size == START_ROWS else GROWTH / 2):
-        if size > START_ROWS * GROWTH and size * width * itemsize > SAMPLE_BYTES:
+        few, task_few, candidates = (
+            some,
+            task_there,
+            [held_labels(some, given[at], task_there.floor)],
+        )
+        rivals += candidates
+    else:
+        few, task_few, within = subsample(some, task_there, START_ROWS, rng)
+        candidates = initial_labels(few, kmeans[within], init, n_init, rng, task_few.floor)
+    opened: list[Problem] = []
+    objectives: list[float] = []
+    paper = task.nesting == "paper"
+    for labels in candidates:
+        problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
+        if paper:
+            problem.follow_paper()
+        else:  # no further than it takes to see that others are better
+            rank = sorted(objectives)[:WANDERERS]
+            problem.solve(OPENING, above=rank[-1] if len(rank) == WANDERERS else np.inf)
+        opened.append(problem)
+        objectives.append(problem.objective)
+    ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
+    if not paper:
+        for problem in ranked[:WANDERERS]:
+            problem.wander()
+        ranked = sorted(ranked[:WANDERERS], key=lambda problem: problem.objective)
+    finalists = []
+    for problem in ranked[: 1 if paper else FINALISTS]:
+        finalists.append(problem)
+        if few is not some:
+            problem = Problem(some.fresh(), task_there, task.opening).follow(problem)
+            finalists[-1] = problem
+        elif paper:
             break
-        sizes.append(size)
-        size *= GROWTH
-    return [*sizes, n]
+        problem.history, problem.reason = [], None
+        problem.follow_paper() if paper else problem.descend(FOLLOWED)
+        if task.opening is not None:
+            problem.replace_penalty()
+            problem.descend(FOLLOWED)
+    best = min(finalists, key=lambda problem: problem.objective)
+    if not paper:
+        best.descend(0.5 * task.tol)
+    best, compared = promised(best, rivals, some, task_there)
+    if some is not cuts:
+        best = Problem(cuts, task).follow(best)
+        try:
+            best.follow_paper() if paper else best.descend(0.5 * task.tol)
+            best.fill()
+        except SchedulerLost as lost:
+            lost.found = task.features, best.model[0], best.model[1] + best.prices
+            raise
+    return Found(best, objectives, compared)
 
 
-def _subsample(cuts: LabelledCuts, task: Task, size: int, rng) -> tuple[LabelledCuts, Task]:
-    """Cuts on so many random rows, and the task with the floor in proportion."""
+def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
+    """Return a problem whose F is not above that of rival labels, and how k-means compares."""
+    compared: dict[str, float] = {}
+    mine = np.asarray(best.cuts.labels)
+    for number, labels in enumerate(rivals):
+        rival = Problem(cuts.fresh(), replace(task, max_iter=10**9)).hold(labels)
+        rival.solve(COMPARED, above=best.objective)
+        if number == 0:
+            ari = float(adjusted_rand_score(mine, labels))
+            compared = {"objective": rival.objective, "ari": ari}
+        if rival.objective < best.objective and task.nesting != "paper":
+            rival.task = task
+            rival.descend(COMPARED)
+            if rival.objective < best.objective:
+                best = rival
+    return best, compared
+
+
+def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndarray:
+    """Return labels that agree with known ones and keep the size floor, changed where needed."""
+    known = np.asarray(cuts.known)
+    labels = named(labels, known, cuts.weights, cuts.k).astype(np.int64)
+    if floor > 0:
+        means = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
+        near = 2.0 * scores(cuts.rows, means) - (means**2).sum(axis=1)
+        fill_clusters(near, np.ascontiguousarray(cuts.weights), known >= 0, floor, labels)
+    return labels
+
+
+def initial_labels(few: LabelledCuts, kmeans, init: str, n_init, rng, floor) -> list[np.ndarray]:
+    """Return candidates: the k-means partition, and labels found on a cheaper criterion."""
+    n_starts = N_STARTS if n_init == "auto" else n_init
+    known = np.asarray(few.known)
+    seeded = {"k-means": n_starts, "random": 0}.get(init)
+    first = None if init == "random" else kmeans
+    found = label_starts(
+        few.rows, few.weights, few.k, rng,
+        known=known, first=first, floor=floor, n_starts=n_starts, n_seeded=seeded,
+    )  # fmt: skip
+    candidates = found if first is None else [*found, first]
+    return [held_labels(few, labels, floor) for labels in candidates]
+
+
+def subsample(cuts: LabelledCuts, task: Task, size: int, rng):
+    """Return cuts on so many random rows, the task with the floor in proportion, and the rows."""
     n = cuts.rows.shape[0]
-    if size == n:
-        return cuts, task
+    if size >= n:
+        return cuts, task, np.arange(n)
     # One row from each of ``size`` stretches: in order, and no permutation of all rows. Known rows
     # come along: they name the clusters.
     few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
@@ -495,5 +586,6 @@ def _subsample(cuts: LabelledCuts, task: Task, size: int, rng) -> tuple[Labelled
     if len(known) > size:
         known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
     few = few[np.diff(few, prepend=-1) > 0]
-    some = cuts.taken(np.union1d(few, known) if known.size else few)
-    return some, replace(_rough(task), floor=task.floor * some.total / cuts.total)
+    few = np.union1d(few, known) if known.size else few
+    some = cuts.taken(few)
+    return some, replace(task, floor=task.floor * some.total / cuts.total), few

@@ -390,12 +390,13 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         fit = fit_piecewise(
             factorise(stored, weights), signs, loss_kinks("hinge"), self.alpha, MARGIN_GAP
         )
-        g = scores(stored, fit.coef[None, :])[:, 0]
-        split = signed_or_balanced_split(g, fit.bias, "hinge", **rows)
+        coef, bias = fit.coef[0], float(fit.bias[0])
+        g = scores(stored, fit.coef)[:, 0]
+        split = signed_or_balanced_split(g, bias, "hinge", **rows)
         if sizes.floor > 0 and split.shortfall > 0:
             warn_short(self.balance, split.shortfall, sizes.floor)
         value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
-        return SplitState(split.signs, fit.coef, fit.bias, split.threshold_bias, value)
+        return SplitState(split.signs, coef, bias, split.threshold_bias, value)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,266 @@
+r"""The alternation for more than two clusters at once: one regression for each against the others.
+
+.. math::
+    F(y) = \min_{W, b}\; \frac{1}{2} \sum_h \Big( \alpha |w_h|^2
+    + \frac{1}{n} \sum_i L(y_{ih}, w_h'z_i + b_h) \Big) + \tau \sum_h \pi_h \log(k \pi_h)
+
+with targets :math:`y_{ih} = \pm 1` and shares :math:`\pi_h` of the rows. Labels are held while the
+k regressions are solved on one factor of the rows; then each row goes to the cluster of its largest
+score plus a price for even sizes, if that lowers F. So F never rises. Candidates are compared on
+few rows, the best two followed on more, and neither the k-means partition nor given labels have a
+lower F than the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from .._core.assign import divergence_prices, floor_prices, size_divergence
+from .._core.dedup import FitInput
+from .._core.descent import CONVERGED, MAX_ITER
+from .._core.features import centred_rows
+from .._core.init import kmeans_labels
+from .._core.label_starts import N_STARTS, label_starts, named
+from .._core.regression import Factor, PiecewiseFit, factorise, fit_piecewise, fit_squared
+from .._core.rows import Rows, scores
+from .._core.size_floor import loss_kinks, row_losses
+from .._core.tree import in_root_features
+
+START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of them, see
+OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
+OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 1e-3  # relative gaps: of candidates, on the way, of rivals
+ON_THE_WAY = 0.01  # gap while labels move
+LOWER = 1e-4  # of F: a smaller fall is no progress
+PRICE_TRIES, SETTLE_ROUNDS = 5, 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """The estimator's parameters as the functions below need them; ``floor`` is a weight."""
+
+    k: int
+    loss: str
+    epsilon: float
+    alpha: float
+    entropy: float
+    floor: float
+    gap: float
+    max_iter: int
+    watch: Callable[[float], str | None]
+
+
+@dataclass(frozen=True)
+class State:
+    """Labels, the regressions on them, the prices that lead to them, and F."""
+
+    labels: np.ndarray
+    coef: np.ndarray
+    bias: np.ndarray
+    objective: float
+    prices: np.ndarray
+    bound: float = -np.inf
+    fit: PiecewiseFit | None = None
+    history: list[float] = field(default_factory=list)
+    reason: str = CONVERGED
+
+
+class Joint:
+    """The problem on some rows, which are centred on their own."""
+
+    def __init__(self, rows: Rows, weights: np.ndarray, known: np.ndarray, task: Task):
+        self.rows, self.weights, self.known, self.task = rows, weights, known, task
+        self.share = weights / weights.sum()
+        self._factor: Factor | None = None
+
+    @property
+    def factor(self) -> Factor:
+        """The shared factor of all regressions, made when it is first needed."""
+        if self._factor is None:
+            self._factor = factorise(self.rows.stored(), self.weights)
+        return self._factor
+
+    def part(self, few: np.ndarray) -> Joint:
+        """Return the problem on some of the rows."""
+        if len(few) == self.rows.shape[0]:
+            return self
+        weights = self.weights[few]
+        task = replace(self.task, floor=self.task.floor * weights.sum() / self.weights.sum())
+        rows = centred_rows(self.rows.take(few), weights)[0]
+        return Joint(rows, weights, self.known[few], task)
+
+    def sizes(self, labels: np.ndarray) -> np.ndarray:
+        """Return the weight of every cluster."""
+        return np.bincount(labels, self.weights, minlength=self.task.k)
+
+    def _divergence(self, labels: np.ndarray) -> float:
+        task = self.task
+        return task.entropy * size_divergence(self.sizes(labels)) if task.entropy else 0.0
+
+    def solve(self, labels: np.ndarray, gap, loss=None, warm=None, above=np.inf) -> State:
+        """Return the k regressions on labels that are held, and F.
+
+        ``loss`` can be another one; a lower bound ``above`` a value of F ends the solution early.
+        """
+        task, loss = self.task, loss or self.task.loss
+        free = np.zeros(task.k)
+        if loss == "squared":
+            targets = np.where(labels[:, None] == np.arange(task.k), 1.0, -1.0)
+            coef, bias = fit_squared(self.factor, targets, 2.0 * task.alpha)
+            fitted = scores(self.factor.rows, coef) + bias
+            value = task.alpha * (coef**2).sum() + self.share @ ((fitted - targets) ** 2).sum(
+                axis=1
+            )
+            value = 0.5 * float(value) + self._divergence(labels)
+            return State(labels, coef, bias, value, free, value)
+        kinks, names = loss_kinks(loss, task.epsilon), tuple(range(task.k))
+        divergence = self._divergence(labels)
+        above = 2.0 * (above - divergence)
+        fit = fit_piecewise(self.factor, labels, kinks, 2.0 * task.alpha, gap, warm, names, above)
+        value, bound = (0.5 * float(part.sum()) + divergence
+                        for part in (fit.value, fit.bound))  # fmt: skip
+        return State(labels, fit.coef, fit.bias, value, free, bound, fit)
+
+    def relabelled(self, state: State) -> State:
+        """Return the labels of the model that have the lowest F at it.
+
+        The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
+        """
+        task, fixed = self.task, self.known >= 0
+        fitted = scores(self.factor.rows, state.coef) + state.bias
+        here, there = (0.5 * row_losses(sign, fitted, task.loss, task.epsilon)
+                       for sign in (np.array(1), np.array(-1)))  # fmt: skip
+        constant = 0.5 * task.alpha * float((state.coef**2).sum()) + self.share @ there.sum(axis=1)
+        gain, best = there - here, None
+        wanted = divergence_prices(self.sizes(state.labels), task.entropy, slope=1.0)
+        for _ in range(PRICE_TRIES if task.entropy else 1):
+            prices = wanted
+            labels = np.where(fixed, self.known, (fitted + prices).argmax(axis=1))
+            if task.floor > 0 and self.sizes(labels).min() < task.floor * (1.0 - 1e-9):
+                prices = wanted + floor_prices(
+                    fitted + wanted, self.weights, task.floor, self.known
+                )
+                labels = np.where(fixed, self.known, (fitted + prices).argmax(axis=1))
+            own = np.take_along_axis(gain, labels[:, None], axis=1)[:, 0]
+            value = float(constant - self.share @ own) + self._divergence(labels)
+            if best is None or value < best.objective:
+                best = replace(state, labels=labels, prices=prices, objective=value)
+            if value < (1.0 - LOWER) * state.objective:
+                break
+            asked = divergence_prices(self.sizes(labels), task.entropy, slope=1.0)
+            wanted = 0.5 * (wanted + asked)
+        assert best is not None
+        return best
+
+    def descend(self, state: State, gap: float) -> State:
+        """Solve and relabel in turn while F falls; at the end the labels are those of the model."""
+        history, reason, settled = list(state.history), None, 0
+        precise = max(gap, ON_THE_WAY)
+        while reason is None:
+            state = self.solve(state.labels, precise, warm=state.fit)
+            found = self.relabelled(state)
+            history.append(min(state.objective, found.objective))
+            reason = self.task.watch(history[-1])
+            if len(history) >= self.task.max_iter:
+                reason = reason or MAX_ITER
+            same = (found.labels == state.labels).all()
+            if reason is None and (same or found.objective > (1.0 - LOWER) * state.objective):
+                # The model's own labels, also if F rises by the rounding to whole rows.
+                settled += 1
+                near = found.objective <= (1.0 + 0.1 * COMPARED) * state.objective
+                if precise <= gap and (near or settled > SETTLE_ROUNDS):
+                    reason = CONVERGED
+                precise = gap
+            state = found
+        return replace(state, history=history, reason=reason)
+
+    def carried(self, state: State, local: Joint) -> State:
+        """Return the model of a problem on fewer rows with the labels it gives to all."""
+        if local is self:
+            return state
+        coef, bias = in_root_features(state.coef, state.bias, self.rows, local.rows)
+        fixed = self.known >= 0
+        found = scores(self.rows, coef) + bias + state.prices
+        labels = np.where(fixed, self.known, found.argmax(axis=1))
+        return State(labels, coef, bias, np.inf, state.prices)
+
+
+def joint_search(
+    rows: Rows, data: FitInput, task: Task, raw, *, init: str, n_init, rng
+) -> tuple[State, dict[str, Any]]:
+    """Return the best state found, and how the k-means partition compares.
+
+    Parameters
+    ----------
+    rows : Rows
+        Centred features of all rows.
+    data : FitInput
+    task : Task
+    raw : RowSource or None
+        The rows before they were mapped, for k-means; None for k-means on the mapped rows.
+    init : {"auto", "k-means", "random"}
+    n_init : int or "auto"
+        Labels that the search for candidates starts from.
+    rng : numpy Generator
+    """
+    whole = Joint(rows, data.weights, data.known, task)
+    at = subsample(data.known, SAMPLE_ROWS, rng)
+    some = whole.part(at)
+    points = some.rows.values() if raw is None else raw.take(at)
+    kmeans = named(
+        kmeans_labels(points, task.k, some.weights, rng), some.known, some.weights, task.k
+    )
+    rivals = [kmeans]
+    if data.initial is not None:
+        rivals.append(named(data.initial[at], some.known, some.weights, task.k))
+        finalists = [some.solve(rivals[1], FOLLOWED)]
+    else:
+        within = subsample(some.known, START_ROWS, rng)
+        few = some.part(within)
+        candidates = initial_labels(few, kmeans[within], init, n_init, rng)
+        rough = [few.solve(labels, OPENING, "squared").objective for labels in candidates]
+        ranked = [candidates[j] for j in np.argsort(rough, kind="stable")[:OPENED]]
+        opened = sorted((few.solve(labels, OPENING) for labels in ranked), key=_objective)
+        finalists = [some.carried(state, few) for state in opened[:FINALISTS]]
+    best = min((some.descend(state, FOLLOWED) for state in finalists), key=_objective)
+    best = some.descend(best, task.gap)
+    for number, labels in enumerate(rivals):
+        rival = some.solve(labels, COMPARED, above=best.objective)
+        if number == 0:
+            ari = float(adjusted_rand_score(best.labels, labels))
+            compared = {"objective": rival.objective, "ari": ari}
+        if rival.objective < best.objective:
+            best = min(best, some.descend(rival, task.gap), key=_objective)
+    if some is not whole:
+        best = whole.descend(whole.carried(best, some), task.gap)
+    return best, {"compared_with_kmeans_": compared, "alpha_": task.alpha}
+
+
+def _objective(state: State) -> float:
+    return state.objective
+
+
+def initial_labels(few: Joint, kmeans: np.ndarray, init: str, n_init, rng) -> list[np.ndarray]:
+    """Return candidates: the k-means partition, and labels found on a cheaper criterion."""
+    n_starts = N_STARTS if n_init == "auto" else n_init
+    first = None if init == "random" else kmeans
+    seeded = {"k-means": n_starts, "random": 0}.get(init)
+    found = label_starts(
+        few.rows, few.weights, few.task.k, rng, known=few.known, first=first,
+        floor=few.task.floor, n_starts=n_starts, n_seeded=seeded,
+    )  # fmt: skip
+    return found if first is None else [*found, first]
+
+
+def subsample(known: np.ndarray, size: int, rng) -> np.ndarray:
+    """Return rows in order, one from each of ``size`` stretches, with those of known label."""
+    n = len(known)
+    if size >= n:
+        return np.arange(n)
+    few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
+    named_rows = np.flatnonzero(known >= 0)[:size]
+    return np.union1d(few, named_rows)
