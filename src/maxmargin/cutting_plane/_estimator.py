@@ -87,8 +87,9 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         lowest objective often has an empty cluster.
     balance : float, default=0
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for one row, and for
-        none if ``size_entropy`` is 0, too. The margin prefers uneven clusters, so several often end at the floor: then see
-        ``clusters_on_floor_``, and rather use ``size_entropy`` than a lower floor.
+        none if ``size_entropy`` is 0, too. The margin prefers uneven clusters, so several often end
+        at the floor: then see ``clusters_on_floor_``, and rather use ``size_entropy`` than a lower
+        floor.
     fit_intercept : bool or "auto", default="auto"
         Whether scores have intercepts, penalised like the coefficient of a feature of value 1.
         "auto" is True, and False if ``balance``, ``score_balance`` or ``nesting="paper"`` is given,

@@ -447,7 +447,7 @@ def warn_floor(problem: Problem, balance: float) -> None:
         warn_short(balance, problem.missing, problem.task.floor)
     elif count:
         warnings.warn(
-            f"balance={balance} decided the size of {few}: without the floor they would be smaller. "
+            f"balance={balance} decided the size of {few}: without it they would be smaller. "
             "The margin alone prefers uneven clusters, so a lower balance seldom helps; set "
             "balance=0, which leaves the sizes to size_entropy, or try fewer clusters.",
             UserWarning,
