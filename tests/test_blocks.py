@@ -178,7 +178,7 @@ def test_a_file_ten_times_the_room_of_the_process(tmp_path):
         from maxmargin import CuttingPlaneMarginClustering, open_rows
         warm = np.random.default_rng(0).standard_normal((20_000, {d})).astype(np.float32)
         warm[::2, 0] += 6
-        model = CuttingPlaneMarginClustering(2, random_state=0).fit(warm)
+        model = CuttingPlaneMarginClustering(2, kernel="linear", random_state=0).fit(warm)
         rows = open_rows({str(path)!r})
         pages = int(open("/proc/self/statm").read().split()[0])
         room = {size} // 10

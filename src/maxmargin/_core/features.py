@@ -382,7 +382,7 @@ def is_text(X: RowSource) -> bool:
     >>> is_text(MemoryRows(np.eye(60))), is_text(MemoryRows(np.ones((5, 60))))
     (True, False)
     """
-    some = X.take(slice(None, None, max(1, X.shape[0] // MEDIAN_ROWS)))
+    some = X.take(np.arange(0, X.shape[0], -(-X.shape[0] // MEDIAN_ROWS)))
     count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
     share = int(count) / (some.shape[0] * some.shape[1])
     return X.shape[1] >= TEXT_WIDTH and share < TEXT_SHARE
@@ -393,7 +393,7 @@ def text_axes(X: RowSource, rank: int, rng) -> np.ndarray:
 
     The cosine kernel between a row and an axis is the row's coordinate on that axis.
     """
-    some = X.take(slice(None, None, -(-X.shape[0] // AXES_ROWS)))
+    some = X.take(np.arange(0, X.shape[0], -(-X.shape[0] // AXES_ROWS)))
     unit = normalize(sparse.csr_matrix(some, dtype=np.float64))
     rank = min(rank, *unit.shape)
     return randomized_svd(unit, rank, n_iter=3, random_state=int(rng.integers(2**31 - 1)))[2]

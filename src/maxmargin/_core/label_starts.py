@@ -86,7 +86,9 @@ def label_starts(
             def improved(labels, moved=moved, power=power):
                 labels = labels.astype(np.int64)
                 bound = floor * share.sum() / weights.sum()
-                return tempered_ascent(moved, share, fixed, labels, k, power, bound, ROUNDS), labels
+                value = tempered_ascent(moved, share, fixed, labels, k, power, bound, ROUNDS)
+                # Kicks go by numbers: equal partitions must have equal ones, whatever the rounding.
+                return value, labels if fixed.any() else canonical(labels)
 
             pool = sorted((improved(labels) for labels in starts), key=lambda pair: -pair[0])
             for _ in range(N_KICKS):

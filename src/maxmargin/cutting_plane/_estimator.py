@@ -48,9 +48,8 @@ from .._core.features import KERNELS
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
-from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
-from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, search, warn_floor
+from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, least_size, search, warn_floor
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
@@ -87,9 +86,10 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         0.3, and 0 if ``balance`` is positive or ``nesting="paper"``. With 0 and no ``balance``, the
         lowest objective often has an empty cluster.
     balance : float, default=0
-        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing. The
-        margin prefers uneven clusters, so several often end at the floor: then see
-        ``clusters_on_floor_``, and rather use ``size_entropy`` than a lower floor.
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for one row, and for
+        none if ``size_entropy`` is 0, too. The margin prefers uneven clusters, so several often end
+        at the floor: then see ``clusters_on_floor_``, and rather use ``size_entropy`` than a lower
+        floor.
     fit_intercept : bool or "auto", default="auto"
         Whether scores have intercepts, penalised like the coefficient of a feature of value 1.
         "auto" is True, and False if ``balance``, ``score_balance`` or ``nesting="paper"`` is given,
@@ -288,7 +288,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             entropy = 0.0
         task = Task(
             penalty=Ridge(alpha, bound, mean, constant),
-            floor=size_floor(self.balance, weights.sum(), k, data.whole),
+            floor=least_size(self.balance, entropy, weights, k, data.whole),
             entropy=entropy,
             nesting=self.nesting,
             tol=self.tol,

@@ -55,16 +55,15 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
-from .._core.features import is_text
+from .._core.features import AUTO_RANK, is_text
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
-from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
 from ._estimator import CONSTANT, default_alpha, default_entropy
 from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, search, warn_floor
+from ._search import NOTHING_FOUND, Task, least_size, search, warn_floor
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -87,8 +86,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
         of "gamma" counts in median distances: gamma = 1 / (width * median distance)^2.
     n_components : int, "auto" or None, default="auto"
-        Rank of each kernel's feature map; "auto" is the leading 100 features of 400 random
-        landmarks, None is exact.
+        Rank of each kernel's feature map; None is exact. "auto" is 100: of the default kernels the
+        leading features of 400 random landmarks, else those of 100 greedily chosen ones.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
         :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
@@ -307,13 +306,18 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             X,
             data.weights[chosen],
             sources,
-            n_components=self.n_components,
+            n_components=self._rank(),
             rng=data.rng,
             n_jobs=data.n_jobs,
             center=self.center,
             normalize=self.normalize,
         )
         return chosen, stack, rows
+
+    def _rank(self):
+        """Rank of the feature maps, "auto" for that of kernel="auto"."""
+        listed = not (isinstance(self.kernels, str) and self.kernels == "default")
+        return AUTO_RANK if self.n_components == "auto" and listed else self.n_components
 
     def _listed(self, X) -> list:
         """The kernels as a list."""
@@ -368,10 +372,11 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver, constant
         )
         weights, known = data.weights[chosen], data.known[chosen]
+        entropy = default_entropy(self.size_entropy, self.balance)
         task = Task(
             penalty=penalty,
-            floor=size_floor(self.balance, weights.sum(), k, data.whole),
-            entropy=default_entropy(self.size_entropy, self.balance),
+            floor=least_size(self.balance, entropy, weights, k, data.whole),
+            entropy=entropy,
             nesting="labels",
             tol=self.tol,
             max_iter=self.max_iter,

@@ -29,14 +29,14 @@ from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import kmeans_labels
 from .._core.label_starts import N_STARTS, label_starts, named
 from .._core.numba_fill import fill_clusters
-from .._core.rows import cluster_means, scores
-from .._core.size_floor import warn_short
+from .._core.rows import Rows, cluster_means, scores
+from .._core.size_floor import size_floor, warn_short
 from .._data.source import RowSource, SchedulerLost, all_equal
 from ._cuts import LabelledCuts, Look
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
-OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
+OPENING, FOLLOWED, COMPARED = 0.1, 0.1, 5e-4  # relative gaps: of candidates, on the way, of rivals
 WANDERED = 0.01  # relative gap at which the wandering ends
 WANDERERS, FINALISTS = 4, 2  # candidates that are followed on few rows, and on more
 PRICE_TRIES, SETTLE_ROUNDS = 6, 10
@@ -235,7 +235,7 @@ class Problem:
         """
         for _ in range(SETTLE_ROUNDS):
             while True:
-                self.solve(gap)
+                self.solve(0.5 * gap)
                 value, look, prices, raised = self._relabelled()
                 if look.moves is None or value > (1.0 - LOWER) * self.objective:
                     break
@@ -244,7 +244,7 @@ class Problem:
                     return
             # The labels of the model, also if F rises by the rounding to whole rows.
             self.take(look, self.model, prices, raised)
-            if self.gap <= 2.0 * gap * self.objective or self.reason is not None:
+            if self.gap <= gap * self.objective or self.reason is not None:
                 return
 
     def wander(self) -> None:
@@ -372,7 +372,7 @@ class Problem:
             self.take(self.cuts.look(*point, prices), point, prices, raised)
         if not self.solved:  # the labels of the best model are held, and its problem solved
             self.reason = None if self.reason == STALLED else self.reason
-            self.descend(0.5 * self.task.tol / self.objective)
+            self.descend(self.task.tol / self.objective)
 
 
 def halfway(model: Model, ahead: Model) -> Model:
@@ -429,17 +429,27 @@ class Found:
         }
 
 
+def least_size(balance: float, entropy: float, weights: np.ndarray, k: int, whole: bool) -> float:
+    """Return the least weight of a cluster: one row if only the preference for even sizes asks."""
+    floor = size_floor(balance, weights.sum(), k, whole)
+    return float(weights.min()) if floor == 0 and entropy > 0 else floor
+
+
 def warn_floor(problem: Problem, balance: float) -> None:
     """Warn if a cluster misses its least size, or has it because of the floor alone."""
-    if problem.missing > 0:
-        warn_short(balance, problem.missing, problem.task.floor)
     count = int((problem.floor_prices > problem.floor_prices.min()).sum())
-    if count:
+    few = f"{count} of {len(problem.sizes)} clusters"
+    if balance == 0 and count:
         warnings.warn(
-            f"balance={balance} decided the size of {count} of {len(problem.sizes)} clusters: "
-            "without the floor they would be smaller. If clusters of this size are not expected, "
-            "do not lower balance (the margin alone prefers uneven clusters); set balance=0 and "
-            "size_entropy='auto', or try fewer clusters.",
+            f"{few} would be empty, but for one row; try fewer.", UserWarning, stacklevel=2
+        )
+    elif problem.missing > 0:
+        warn_short(balance, problem.missing, problem.task.floor)
+    elif count:
+        warnings.warn(
+            f"balance={balance} decided the size of {few}: without it they would be smaller. "
+            "The margin alone prefers uneven clusters, so a lower balance seldom helps; set "
+            "balance=0, which leaves the sizes to size_entropy, or try fewer clusters.",
             UserWarning,
             stacklevel=2,
         )
@@ -472,20 +482,16 @@ def search(
     rng : numpy Generator
     """
     some, task_there, at = subsample(cuts, task, SAMPLE_ROWS, rng)
-    points = some.rows.values() if raw is None else raw.take(at)
-    kmeans = kmeans_labels(points, cuts.k, some.weights, rng)
+    few, task_few, within = subsample(some, task_there, START_ROWS, rng)
+    kmeans = kmeans_partition(some, raw, at, None if some is cuts else within, rng)
     kmeans = held_labels(some, kmeans, task_there.floor)
     rivals = [kmeans]
-    if given is not None:
-        few, task_few, candidates = (
-            some,
-            task_there,
-            [held_labels(some, given[at], task_there.floor)],
-        )
-        rivals += candidates
-    else:
-        few, task_few, within = subsample(some, task_there, START_ROWS, rng)
+    if given is None:
         candidates = initial_labels(few, kmeans[within], init, n_init, rng, task_few.floor)
+    else:
+        few, task_few = some, task_there
+        candidates = [held_labels(some, given[at], task_there.floor)]
+        rivals += candidates
     opened: list[Problem] = []
     objectives: list[float] = []
     paper = task.nesting == "paper"
@@ -518,12 +524,12 @@ def search(
             problem.descend(FOLLOWED)
     best = min(finalists, key=lambda problem: problem.objective)
     if not paper:
-        best.descend(0.5 * task.tol)
+        best.descend(task.tol)
     best, compared = promised(best, rivals, some, task_there)
     if some is not cuts:
         best = Problem(cuts, task).follow(best)
         try:
-            best.follow_paper() if paper else best.descend(0.5 * task.tol)
+            best.follow_paper() if paper else best.descend(task.tol)
             best.fill()
         except SchedulerLost as lost:
             lost.found = task.features, best.model[0], best.model[1] + best.prices
@@ -534,7 +540,7 @@ def search(
 def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
     compared: dict[str, float] = {}
-    mine = np.asarray(best.cuts.labels)
+    mine = np.concatenate(list(best.cuts.rows.run(column_block, (), (best.cuts.labels,))[1]))
     for number, labels in enumerate(rivals):
         rival = Problem(cuts.fresh(), replace(task, max_iter=10**9)).hold(labels)
         rival.solve(COMPARED, above=best.objective)
@@ -547,6 +553,30 @@ def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
             if rival.objective < best.objective:
                 best = rival
     return best, compared
+
+
+def kmeans_partition(cuts: LabelledCuts, raw: RowSource | None, at, within, rng) -> np.ndarray:
+    """Return the k-means partition of the rows ``at``, as they were before they were mapped.
+
+    If they are a sample of more rows, it is found on those ``within`` it alone: they are brought to
+    the host, and the others go to the nearest centre.
+    """
+    if within is None:
+        points = cuts.rows.values() if raw is None else raw.take(at)
+        return kmeans_labels(points, cuts.k, cuts.weights, rng)
+    source = cuts.rows.source if raw is None else raw.sample(at)
+    points, weights = source.take(within), cuts.weights[within]
+    labels = kmeans_labels(points, cuts.k, weights, rng)
+    rows = Rows(source)
+    centres = cluster_means(Rows(points), labels, weights, cuts.k)
+    rows = replace(rows, offset=centres.mean(axis=0))
+    centres = centres - rows.offset
+    return (2.0 * scores(rows, centres) - (centres**2).sum(axis=1)).argmax(axis=1)
+
+
+def column_block(_block, parts):
+    """Block function: the part of a column, which is brought to the host."""
+    return (), parts[0]
 
 
 def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndarray:
