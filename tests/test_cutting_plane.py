@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import CuttingPlaneMarginClustering
+from maxmargin._core import assign
 from maxmargin._core.assign import floor_prices
+from maxmargin._core.numba_fill import fill_clusters
 from maxmargin._core.rows import Rows
 from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
 from maxmargin.cutting_plane._estimator import default_alpha
@@ -222,6 +224,21 @@ def test_prices_meet_hard_floors_exactly(k, balance):
     floor = int(balance * 1000 / k)
     prices = floor_prices(S, np.ones(1000), floor, np.full(1000, -1))
     assert np.bincount((S + prices).argmax(axis=1), minlength=k).min() >= floor
+
+
+def test_a_floor_beyond_what_the_weights_allow_is_tried_once(monkeypatch):
+    """One row has nearly all of the weight: no more than one cluster can have its share."""
+    S, tried = np.random.default_rng(0).normal(size=(30, 20)), []
+
+    def counted(*given):
+        tried.append(1)
+        return fill_clusters(*given)
+
+    monkeypatch.setattr(assign, "fill_clusters", counted)
+    weights = np.where(np.arange(30) == 0, 1.0, 1e-12)
+    prices = floor_prices(S, weights, 0.02, np.full(30, -1))
+    assert len(tried) == 1
+    assert np.isfinite(prices).all()
 
 
 def test_prices_leave_known_rows_and_enough_rows_alone():

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
-from maxmargin._core.qp import solve_qp
+from maxmargin._core.qp import ScoreBalance, solve_qp
 from maxmargin.cutting_plane._kernel_weights import solve_cone_program, solve_weights
 from maxmargin.cutting_plane._multiple_kernel import KernelWeights
 from maxmargin.metrics import clustering_error
@@ -98,6 +98,26 @@ def test_one_kernel_is_the_plain_problem():
     found = solve_weights(grams, gains, 2.0)
     assert found.weights == pytest.approx([1.0])
     assert found.bound == pytest.approx(solve_qp(grams[0], gains).value)
+
+
+def test_a_value_that_rounding_hides_needs_no_more_weights():
+    """Cuts without a gain: the best value is 0, which the bound on mean scores shifts a little."""
+    rng = np.random.default_rng(0)
+    vectors, blocks, _ = random_cuts(rng, 5, m=8)
+    balance = ScoreBalance(2.0, 1e-3 * rng.normal(size=(8, 2)), None)
+    given = grams_of(vectors, blocks, 1e-6), np.zeros(8), 2.0
+    found = solve_weights(*given, balance=balance)
+    assert abs(found.bound) < 1e-9
+    assert found.rounds < 5
+
+
+def test_the_cone_program_knows_idle_cuts():
+    rng = np.random.default_rng(0)
+    vectors, blocks, gains = random_cuts(rng, 3, m=6)
+    vectors[4], gains[4] = vectors[3], gains[3] - 0.3  # never violated most
+    multipliers = solve_cone_program(vectors, gains, blocks, 0.1, 2)[2]
+    assert multipliers[4] == 0.0
+    assert multipliers.max() > 0.01
 
 
 def test_the_cone_program_leads_to_the_same_clusters():

@@ -80,7 +80,9 @@ def _floor_prices(scores, weights, floor, known) -> np.ndarray:
     weights = np.ascontiguousarray(weights, np.float64)
     fixed = known >= 0
     best, least = np.zeros(S.shape[1]), np.inf
-    for margin in MARGINS:
+    # A row heavier than the floor fills one cluster alone.
+    possible = np.minimum(weights, floor).sum() >= (1.0 - 1e-9) * floor * len(best)
+    for margin in MARGINS if possible else MARGINS[:1]:
         labels = np.where(fixed, known, S.argmax(axis=1)).astype(np.int64)
         before = labels.copy()
         fill_clusters(S, weights, fixed, min(margin * floor, weights.sum() / len(best)), labels)
@@ -96,18 +98,18 @@ def _floor_prices(scores, weights, floor, known) -> np.ndarray:
     return _raised(S, weights, floor, known, best)
 
 
-def _raised(S, weights, floor, known, prices, most: int = 100) -> np.ndarray:
+def _raised(S, weights, floor, known, prices, most: int = 100, patience: int = 20) -> np.ndarray:
     """Raise the price of the cluster that misses most until the rows nearest to it fill it up."""
-    best, least = prices, np.inf
-    for _ in range(most):
+    best, least, found = prices, np.inf, 0
+    for attempt in range(most):
         priced = S + prices
         labels = np.where(known >= 0, known, priced.argmax(axis=1))
         missing = floor - np.bincount(labels, weights, minlength=len(prices))
         if missing.max() < least:
-            best, least = prices, float(missing.max())
+            best, least, found = prices, float(missing.max()), attempt
         needy = int(missing.argmax())
         others = np.flatnonzero((labels != needy) & (known < 0))
-        if missing[needy] <= 1e-9 * floor or not others.size:
+        if least <= 1e-9 * floor or not others.size or attempt >= found + patience:
             break
         lead = priced[others].max(axis=1) - priced[others, needy]
         order = np.argsort(lead, kind="stable")
@@ -133,11 +135,12 @@ def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """
     used = np.unique(labels)
     leads = scores - scores[np.arange(len(labels)), labels][:, None]
+    rising = [np.sort(leads[labels == a], axis=0) for a in used]
+    last = np.array([len(of_cluster) - 1 for of_cluster in rising])
     prices = np.zeros(scores.shape[1])
-    for share in (1.0, 0.999, 0.99, 0.95, 0.9, 0.5):
-        needed = np.stack(
-            [np.quantile(leads[labels == a], share, axis=0, method="lower") for a in used]
-        )
+    ranks = np.outer((1.0, 0.999, 0.99, 0.95, 0.9, 0.5), last).astype(np.int64)
+    for at in ranks[np.any(np.diff(ranks, axis=0, prepend=-1), axis=1)]:  # each set of ranks once
+        needed = np.stack([of_cluster[j] for of_cluster, j in zip(rising, at)])
         among = needed[:, used]
         np.fill_diagonal(among, 0.0)
         longest = _longest_paths(among)

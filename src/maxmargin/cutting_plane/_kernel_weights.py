@@ -13,6 +13,7 @@ from scipy import sparse
 from .._core.qp import QpSolution, ScoreBalance, solve_qp
 
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
+UNUSED = 1e-7  # multiplier below which the cone program makes no use of a cut
 BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
 
 
@@ -73,7 +74,8 @@ def solve_weights(
         gap = 0.5 * (_dual_norm(q, p) - float(beta @ q))
         if best is None or gap < best.gap:
             best = WeightedSolution(beta, solution, solution.value - gap, gap, round_)
-        if gap <= tol * max(solution.value, 1e-300) or q.max() <= 0:
+        # A value near 0 is known to the precision of the QP alone.
+        if gap <= max(tol * solution.value, solution.gap, 1e-300) or q.max() <= 0:
             break
         beta = _next_weights(beta, q / q.max(), p)
     assert best is not None
@@ -161,5 +163,7 @@ def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
     coef = np.zeros((k, r))
     for j, (block, basis) in enumerate(zip(blocks, bases)):
         coef[:, block] = (basis @ x[ends[j] : ends[j + 1]]).reshape(k, -1)
-    multipliers = np.maximum(np.array(solution.z)[:m], 0.0)
+    # An interior point has no zeros; without them no cut would ever be idle.
+    multipliers = np.array(solution.z)[:m]
+    multipliers[multipliers < UNUSED] = 0.0
     return float(solution.obj_val), coef, multipliers
