@@ -64,7 +64,6 @@ WHOLE = {
     "n_components": (0, 1, 2, 5, 1000, 10**12),
     "max_samples": (1, 2, 3, 10, 10**12),
     "pca": (0, 1, 2, 10**12),
-    "subset": (0, 1, 3, 10, 10**12),
 }
 BUDGETS = (-1.0, 0.0, 5e-324, 1e-300, 1e-9, 0.02)
 DEGREES = (-1, 0, 0.5, 1, 2, 3, 7.5, 50, 300, 1e3, 1e300)
@@ -492,7 +491,7 @@ def floor_defects(model, case: Case, caught) -> list[str]:
     """The least size of a cluster, where the method promises one and no warning takes it back."""
     inner = model.estimator if case.inner is not None else model
     n = case.X.shape[0]
-    most = getattr(inner, "max_samples", getattr(inner, "subset", None))
+    most = getattr(inner, "max_samples", None)
     sampled = isinstance(most, Integral) and most < n
     if sampled or getattr(inner, "cluster_sizes", None) is not None:
         return []

@@ -219,7 +219,9 @@ def test_a_column_called_precomputed_is_a_column():
 def test_a_subset_labels_the_rest():
     X, y = load_digits(return_X_y=True)
     pair = (y == 0) | (y == 1)
-    model = MultipleKernelMarginClustering(subset=100, balance=0.8, random_state=0).fit(X[pair])
+    model = MultipleKernelMarginClustering(max_samples=100, balance=0.8, random_state=0).fit(
+        X[pair]
+    )
     assert len(model.labels_) == pair.sum()
     assert clustering_error(y[pair], model.labels_) < 0.03
     assert model.feature_map_.maps[-1].landmarks.shape[0] <= 100
@@ -233,7 +235,7 @@ def test_known_rows_name_the_clusters_of_a_subset():
     for c in range(3):
         known[np.flatnonzero(y == c)[:2]] = (c + 1) % 3
     for seed in range(4):
-        model = MultipleKernelMarginClustering(3, subset=60, random_state=seed)
+        model = MultipleKernelMarginClustering(3, max_samples=60, random_state=seed)
         model.fit(X, partial_labels=known)
         assert (model.predict(X) == (y + 1) % 3).mean() > 0.9
 

@@ -15,7 +15,14 @@ from typing import Any
 
 
 class DataError(ValueError):
-    """A file that cannot be used: what is wrong, and what to do about it.
+    """A file that cannot be used.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    remedy : str
+        What to do about it.
 
     Examples
     --------

@@ -9,7 +9,8 @@ Networks 20(4), 2009. Two clusters, labels y in {-1, +1}:
 
 The method alternates between a regression on the labels (w, b given y) and the optimal balanced
 labels and intercept (y, b given w). With the hinge loss the alternation stops too early, because
-confidently classified rows have zero loss. Symmetric losses avoid this.
+confidently classified rows have zero loss. Symmetric losses avoid this. ``_joint`` has the problem
+of several clusters at once, which goes beyond the paper.
 
 ==============================================  ====================================================
 in the paper                                    here
@@ -24,7 +25,7 @@ section III-C (iterLS-SVM)                      ``Stage.step``, ``loss="squared"
 SVM / SVR training (step 2)                     ``_core.regression.fit_piecewise``
 LS-SVM training (step 2)                        ``_core.regression.fit_squared``
 section III-B, "a sparse classification model"  ``AlternatingMarginClustering.to_svm``
-section IV-C, recursive splits                  ``_core.tree.grow_tree``
+section IV-C, recursive splits                  ``multi_class="recursive"``, ``_core.tree``
 Appendix (CCCP)                                 ``loss="hinge", balance=0``
 ==============================================  ====================================================
 """

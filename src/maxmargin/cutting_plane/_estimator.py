@@ -248,15 +248,6 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         return lead_losses(decision)
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Peak memory in bytes that a fit needs beyond X itself.
-
-        Examples
-        --------
-        >>> from maxmargin import CuttingPlaneMarginClustering
-        >>> model = CuttingPlaneMarginClustering(kernel="linear")
-        >>> model.estimate_memory(1_000_000, 50) / 2**20 < 100
-        True
-        """
         cuts = 40 * self.n_clusters * 8  # bytes per feature
         if self.kernel == "linear" and self.n_components in ("auto", None):
             largest = SAMPLE_ROWS * 8 * n_features if in_blocks else 0

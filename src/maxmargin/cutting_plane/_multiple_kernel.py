@@ -37,7 +37,7 @@ its second order cone program                ``_kernel_weights.solve_cone_progra
 (3.21)                                       has sum beta where the problem has sum beta^2
 Algorithms 1 - 3                             ``_search``
 section 5.2, K1 - K3                         ``kernels="paper", n_components=100``
-section 5.5, fit on a subset                 ``subset``
+section 5.5, fit on a subset                 ``max_samples``
 ===========================================  =======================================================
 """
 
@@ -110,7 +110,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     solver : {"qp", "socp"}, default="qp"
         How the weights are found for a pool of cuts: tiny QPs, or the paper's cone program through
         clarabel (``pip install maxmargin[sdp]``), for checking.
-    subset : int or None, default=None
+    max_samples : int or None, default=None
         Fit on so many random rows and label the rest.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
         As in :class:`CuttingPlaneMarginClustering`; candidates are sought in the features of all
@@ -189,7 +189,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         "center": ["boolean"],
         "normalize": ["boolean"],
         "solver": [StrOptions({"qp", "socp"})],
-        "subset": [Interval(Integral, 1, None, closed="left"), None],
+        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
         "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
     }
 
@@ -208,7 +208,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         center=True,
         normalize=True,
         solver="qp",
-        subset=None,
+        max_samples=None,
         init="auto",
         n_init="auto",
         max_iter=1000,
@@ -230,7 +230,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         self.center = center
         self.normalize = normalize
         self.solver = solver
-        self.subset = subset
+        self.max_samples = max_samples
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -273,7 +273,6 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         return super()._mergeable() and not self._has_matrices()
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        """Peak memory in bytes that a fit needs beyond X itself."""
         count = (
             {"default": 3, "paper": 3}.get(self.kernels, 1)
             if isinstance(self.kernels, str)
@@ -295,13 +294,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
                 "leave out those rows, and their columns of every kernel."
             )
         sources = read_sources(self._listed(X), X, data.names)
-        chosen = np.arange(n)
-        if self.subset is not None and self.subset < n:
-            if any(source.kernel == "precomputed" for source in sources):
-                raise ValueError("subset does not go with precomputed kernels: pass fewer rows.")
-            chosen = data.rng.choice(n, max(self.subset, self.n_clusters), replace=False)
-            chosen = np.union1d(chosen, np.flatnonzero(data.known >= 0))  # they name clusters
-            X = X.sample(chosen)
+        chosen = data.chosen(self.max_samples, self._has_matrices())
+        X = X if len(chosen) == n else X.sample(chosen)
         stack, rows = fit_stack(
             X,
             data.weights[chosen],
