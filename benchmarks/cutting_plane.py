@@ -65,7 +65,7 @@ def label_free():
              majority, paper, rand, paper_rand, model.n_passes_, seconds)
         )  # fmt: skip
     table(
-        "Accuracy % (one-to-one; majority beside it), LABEL-FREE: kernel='linear' and balance given",
+        "Accuracy % (one-to-one; majority beside it), LABEL-FREE, linear",
         ["data", "k-means", "ours", "target", "", "majority", "paper", "Rand", "paper's", "passes",
          "CPU s"],
         rows,

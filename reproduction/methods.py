@@ -167,10 +167,6 @@ def paper_multiple_kernel(X, k, seed, links=None, *, kernels, width=1.0, **param
 
 FIVE_KERNELS = ["linear", ("poly", {"degree": 2})]
 FIVE_KERNELS += [("rbf", {"width": w}) for w in (4.0, 2.0, 1.0)]
-    "linear",
-    ("poly", {"degree": 2}),
-    *(("rbf", {"width": w}) for w in (4.0, 2.0, 1.0)),
-]
 
 
 def _gaussian_kernels(X, k, seed, links=None, *, count, **params) -> Clusters:
