@@ -165,7 +165,7 @@ def paper_multiple_kernel(X, k, seed, links=None, *, kernels, width=1.0, **param
     return _ours("MultipleKernelMarginClustering", X, k, seed, None, kernels=chosen, **params)
 
 
-FIVE_KERNELS = ["linear", ("poly", {"degree": 2})]
+FIVE_KERNELS: list = ["linear", ("poly", {"degree": 2})]
 FIVE_KERNELS += [("rbf", {"width": w}) for w in (4.0, 2.0, 1.0)]
 
 

@@ -36,11 +36,11 @@ from ._cuts import LabelledCuts, Look
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
-OPENING, FOLLOWED, COMPARED = 0.1, 0.1, 5e-4  # relative gaps: of candidates, on the way, of rivals
+OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
 WANDERED = 0.01  # relative gap at which the wandering ends
 WANDERERS, FINALISTS = 4, 2  # candidates that are followed on few rows, and on more
 PRICE_TRIES, SETTLE_ROUNDS = 6, 10
-LOWER = 0.01  # of the gap that is asked for: a smaller fall of F is no progress
+LOWER = 1e-3  # of the gap that is asked for: a smaller fall of F is no progress
 GROWTH = 10  # of the sample, until it is a fifth of the rows or as large as this
 SAMPLE_BYTES = 64 * 2**20
 SAME_PRICES = 1e-3
@@ -238,7 +238,7 @@ class Problem:
         """
         for _ in range(SETTLE_ROUNDS):
             while True:
-                self.solve(0.8 * gap)
+                self.solve(0.95 * gap)
                 enough = (1.0 - LOWER * gap) * self.objective
                 value, look, prices, raised = self._relabelled(enough)
                 if look.moves is None or value > enough:
