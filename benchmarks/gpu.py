@@ -142,7 +142,7 @@ def fit():
     rows = []
     for n, k, spread in FITS:
         X, classes = blobs(n, 128, k, spread)
-        model = CuttingPlaneMarginClustering(k, random_state=0, n_jobs=-1)
+        model = CuttingPlaneMarginClustering(k, kernel="linear", random_state=0, n_jobs=-1)
         first, _ = seconds(model.fit, X, repeats=1)
         again, _ = seconds(model.fit, X, repeats=1)
         predict, _ = seconds(model.predict, X)
@@ -162,7 +162,7 @@ def agreement():
     for n, k, spread in PAIRS:
         X, _ = blobs(n, 128, k, spread, seed=1)
         host = X.cpu().numpy()
-        model = CuttingPlaneMarginClustering(k, random_state=0, n_jobs=-1)
+        model = CuttingPlaneMarginClustering(k, kernel="linear", random_state=0, n_jobs=-1)
         there, _ = seconds(model.fit, X, repeats=2)
         labels, objective = model.labels_.cpu().numpy(), model.objective_
         here, _ = seconds(model.fit, host, repeats=1)

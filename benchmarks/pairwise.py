@@ -70,7 +70,11 @@ def dca_kmeans(X, k, links, seed):
 
 
 def cutting_plane(X, k, links, seed):
-    return CuttingPlaneMarginClustering(k, random_state=seed).fit(X).labels_
+    return (
+        CuttingPlaneMarginClustering(k, kernel="linear", balance=0.5, random_state=seed)
+        .fit(X)
+        .labels_
+    )
 
 
 def ours(X, k, links, seed, **params):

@@ -53,7 +53,7 @@ def out_of_core():
         path = Path(folder, "rows.npy")
         for n, d, k in [(2_000_000, 50, 4), (2_000_000, 50, 10), (300_000, 784, 10)]:
             write_rows(path, n, d)
-            model = CuttingPlaneMarginClustering(k, random_state=0)
+            model = CuttingPlaneMarginClustering(k, kernel="linear", random_state=0)
             model.fit(np.load(path, mmap_mode="r")[:20_000])  # compiles
             rows = open_rows(path)
             rows.read = Counted(rows)
@@ -89,8 +89,13 @@ def memory():
                 import numpy as np
                 import psutil
                 from maxmargin import CuttingPlaneMarginClustering, open_rows
+<<<<<<< HEAD
                 from maxmargin.cli.blocks import least_memory
                 model = CuttingPlaneMarginClustering({k}, random_state=0)
+=======
+                from maxmargin.cli.blocks import _own_size, least_memory
+                model = CuttingPlaneMarginClustering({k}, kernel="linear", random_state=0)
+>>>>>>> planes
                 model.fit(np.random.default_rng(0).standard_normal((12_000, {d})).astype("f4"))
                 rows = open_rows({str(path)!r})
                 before = psutil.Process().memory_info().rss
@@ -132,7 +137,7 @@ def dask_threads():
         times = {}
         for name, rows in [("array", X), *given.items()]:
             begin = time.process_time()
-            CuttingPlaneMarginClustering(k, random_state=0, n_jobs=2).fit(rows)
+            CuttingPlaneMarginClustering(k, kernel="linear", random_state=0, n_jobs=2).fit(rows)
             times[name] = time.process_time() - begin
         ratio = times["dask"] / times["array"]
         lines.append([f"{n:,} x {d}, k = {k}", times["array"], times["dask"], ratio])
@@ -160,10 +165,10 @@ def workers():
                 Client(local) as client,
             ):
                 X = client.persist(rows.to_dask().rechunk((20_000, 784)))
-                CuttingPlaneMarginClustering(10, random_state=0).fit(X[:20_000])
+                CuttingPlaneMarginClustering(10, kernel="linear", random_state=0).fit(X[:20_000])
                 before = client.run(time.process_time)
                 begin = time.perf_counter()
-                model = CuttingPlaneMarginClustering(10, random_state=0).fit(X)
+                model = CuttingPlaneMarginClustering(10, kernel="linear", random_state=0).fit(X)
                 wall = time.perf_counter() - begin
                 after = client.run(time.process_time)
                 used = [after[w] - before[w] for w in before]
@@ -190,7 +195,7 @@ def parquet():
         with threadpool_limits(1):
             rows = open_rows(path)
             rows.read = Counted(rows)
-            model = CuttingPlaneMarginClustering(4, random_state=0).fit(X[:20_000])
+            model = CuttingPlaneMarginClustering(4, kernel="linear", random_state=0).fit(X[:20_000])
             begin = time.process_time()
             model.fit(rows)
             fit = time.process_time() - begin

@@ -162,7 +162,7 @@ def paper_cutting_plane(X, k, seed, links=None, *, rows="raw", **params) -> Clus
         length = np.sqrt(np.asarray(_squares(X).sum(axis=1)).ravel())
         scale = 1.0 / np.where(length > 0, length, 1.0)
         X = sparse.diags(scale) @ X if sparse.issparse(X) else X * scale[:, None]
-    return _ours("CuttingPlaneMarginClustering", X, k, seed, None, **params)
+    return _ours("CuttingPlaneMarginClustering", X, k, seed, None, kernel="linear", **params)
 
 
 def paper_multiple_kernel(X, k, seed, links=None, *, kernels, width=1.0, **params) -> Clusters:
@@ -170,6 +170,10 @@ def paper_multiple_kernel(X, k, seed, links=None, *, kernels, width=1.0, **param
     specs = {"K1": "linear", "K2": ("poly", {"degree": 2}), "K3": ("rbf", {"width": width})}
     chosen = [specs[name] for name in kernels]
     return _ours("MultipleKernelMarginClustering", X, k, seed, None, kernels=chosen, **params)
+
+
+FIVE_KERNELS: list = ["linear", ("poly", {"degree": 2})]
+FIVE_KERNELS += [("rbf", {"width": w}) for w in (4.0, 2.0, 1.0)]
 
 
 def _gaussian_kernels(X, k, seed, links=None, *, count, **params) -> Clusters:
@@ -288,6 +292,7 @@ def _dca(X, k, seed, links) -> Clusters:
 
 
 def _without_links(X, k, seed, links=None, **params) -> Clusters:
+    params = {"kernel": "linear", "balance": 0.5} | params
     return _ours("CuttingPlaneMarginClustering", X, k, seed, None, **params)
 
 
@@ -335,7 +340,9 @@ METHODS: dict[str, Method] = {
     "alternating, paper": Method(OURS, paper_alternating, "iterative SVM, LS-SVM, SVR"),
     "alternating, linear": Method(OURS, linear_alternating, "iterative SVM and SVR, linear kernel"),
     "cutting-plane": Method(
-        OURS, partial(_ours, "CuttingPlaneMarginClustering"), "CuttingPlaneMarginClustering"
+        OURS,
+        partial(_ours, "CuttingPlaneMarginClustering", kernel="linear"),
+        "CuttingPlaneMarginClustering",
     ),
     "cutting-plane, paper": Method(OURS, paper_cutting_plane, "CPM3C"),
     "pairwise": Method(
@@ -347,7 +354,9 @@ METHODS: dict[str, Method] = {
     "least-squares, paper": Method(OURS, paper_least_squares, "unsupervised RLS"),
     "least-squares, steps": Method(OURS, counted_shaking, "shaking, steps counted", most_rows=4000),
     "multiple-kernel": Method(
-        OURS, partial(_ours, "MultipleKernelMarginClustering"), "MultipleKernelMarginClustering"
+        OURS,
+        partial(_ours, "MultipleKernelMarginClustering", kernels=FIVE_KERNELS),
+        "MultipleKernelMarginClustering",
     ),
     "multiple-kernel, paper": Method(OURS, paper_multiple_kernel, "MKC"),
     "multiple-kernel, gaussians": Method(OURS, _gaussian_kernels, "MKC with Gaussian kernels"),

@@ -6,10 +6,14 @@ from itertools import product
 import clarabel
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import CuttingPlaneMarginClustering
@@ -485,3 +489,99 @@ def test_max_iter_is_no_promise_to_go_on_without_progress():
     model = CuttingPlaneMarginClustering(5, alpha=1e-8, tol=0.0, n_init=1, max_iter=10**6, **FLOOR)
     model.set_params(random_state=0).fit(X, partial_labels=np.zeros(50, int))
     assert model.n_iter_ < 20_000
+
+
+# -- the promise ---------------------------------------------------------------------------------
+
+
+def objective_of(model, X, labels, k):
+    """F of a partition under the linear model with intercepts, by a generic solver."""
+    Z = np.column_stack([features(model, X)[0], np.ones(len(X))])
+    share = np.bincount(labels, minlength=k) / len(X)
+    divergence = (share * np.log(np.maximum(k * share, 1e-300))).sum()
+    return best_margin_objective(Z, labels, k, default_alpha(k))[1] + 0.3 * divergence
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 4), n=st.integers(20, 60))
+def test_neither_kmeans_nor_the_initial_labels_have_a_lower_objective(seed, k, n):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) + rng.normal(size=(k, 3))[rng.integers(k, size=n)] * rng.uniform(
+        0, 4
+    )
+    init = np.r_[np.arange(k), rng.integers(k, size=n - k)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = CuttingPlaneMarginClustering(k, kernel="linear", random_state=0).fit(X)
+        means = KMeans(k, n_init=10, random_state=seed).fit_predict(X)
+        # Other runs of k-means may end elsewhere: theirs come as initial labels below.
+        assert model.objective_ <= model.compared_with_kmeans_["objective"] * (1 + 1e-3)
+        for given_labels in (init, means):
+            model = CuttingPlaneMarginClustering(k, kernel="linear", init=given_labels).fit(X)
+            assert model.objective_ <= objective_of(model, X, given_labels, k) * (1 + 1e-3)
+
+
+def test_good_initial_labels_are_kept():
+    """With one cut for the first model they were lost, and a higher objective was returned."""
+    X, y = make_blobs(400, centers=6, n_features=5, random_state=0)
+    for params in ({}, {"kernel": "linear"}, {"init": y}):
+        model = CuttingPlaneMarginClustering(6, random_state=0, **params).fit(X)
+        assert adjusted_rand_score(y, model.labels_) > 0.99
+        assert model.compared_with_kmeans_["ari"] > 0.99
+
+
+def test_the_comparison_is_with_the_kmeans_partition_of_the_rows():
+    X, y = load_digits(return_X_y=True)
+    X = X[np.isin(y, [3, 8, 9])]
+    model = CuttingPlaneMarginClustering(3, random_state=0).fit(X)
+    means = KMeans(3, n_init=10, random_state=1).fit_predict(X)
+    assert model.compared_with_kmeans_["ari"] == pytest.approx(
+        adjusted_rand_score(means, model.labels_), abs=0.02
+    )
+    assert model.objective_ < model.compared_with_kmeans_["objective"]
+    assert model.clusters_on_floor_.size == 0
+
+
+def test_a_floor_that_decides_sizes_is_told():
+    X, y = make_blobs([150, 30], 3, centers=[[0, 0, 0], [9, 0, 0]], random_state=0)
+    with pytest.warns(UserWarning, match="decided the size of 1 of 2 clusters") as caught:
+        model = CuttingPlaneMarginClustering(balance=0.8, kernel="linear", random_state=0).fit(X)
+    assert "set balance=0" in str(caught[0].message)
+    assert model.clusters_on_floor_.tolist() == [1]
+    assert model.cluster_sizes_.tolist() == [108, 72]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = CuttingPlaneMarginClustering(
+            balance=0.2, kernel="linear", fit_intercept=True, random_state=0
+        ).fit(X)
+    assert model.clusters_on_floor_.size == 0
+    assert clustering_error(y, model.labels_) == 0
+
+
+def test_too_many_clusters_keep_a_row_each_and_are_told():
+    X, _ = make_blobs([60, 45, 30, 15], n_features=5, cluster_std=0.6, random_state=3)
+    with pytest.warns(UserWarning, match="try fewer"):
+        model = CuttingPlaneMarginClustering(5, kernel="linear", random_state=0).fit(X)
+    assert model.cluster_sizes_.min() >= 1
+
+
+def test_uneven_sizes_are_found_without_a_floor():
+    X, y = make_blobs([600, 200, 100, 100], 10, cluster_std=3, random_state=3)
+    model = CuttingPlaneMarginClustering(4, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+
+
+def test_rows_of_text_take_the_cosine_kernel_however_they_are_stored():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    words = rng.poisson(0.02 + 0.3 * (np.arange(200) // 20 == y[:, None]), size=(300, 200))
+    words = words * (rng.random(words.shape) < 0.3)
+    dense = CuttingPlaneMarginClustering(3, random_state=0).fit(words.astype(float))
+    csr = CuttingPlaneMarginClustering(3, random_state=0).fit(sparse.csr_matrix(words, dtype=float))
+    assert dense.feature_map_.kernel == csr.feature_map_.kernel == "cosine"
+    assert (dense.labels_ == csr.labels_).all()
+
+
+def test_the_preference_for_even_sizes_is_not_in_the_paper():
+    with pytest.raises(ValueError, match=r"size_entropy=0\.5"):
+        CuttingPlaneMarginClustering(nesting="paper", size_entropy=0.5).fit(clouds())

@@ -1,5 +1,6 @@
 """Multiple kernels against the paper's cone program, generic solvers and single kernels."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
@@ -341,3 +342,37 @@ def test_one_linear_kernel_is_cutting_planes():
     plain = CuttingPlaneMarginClustering(kernel="linear", random_state=0, tol=1e-3).fit(X[pair])
     assert one.objective_ == pytest.approx(plain.objective_, rel=5e-3)
     assert (one.labels_ == plain.labels_).mean() > 0.98
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_learned_weights_are_no_worse_than_equal_ones_or_kmeans(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 3)) + rng.normal(size=(3, 3))[rng.integers(3, size=80)] * seed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = MultipleKernelMarginClustering(3, random_state=0).fit(X)
+        even = MultipleKernelMarginClustering(3, random_state=0)
+        equal = even.set_params(init=model.labels_, weight_norm=2).fit(X)
+    assert model.objective_ <= model.compared_with_kmeans_["objective"] * (1 + 1e-3)
+    assert equal.objective_ <= model.objective_ * (1 + 1e-2)
+    assert model.clusters_on_floor_.size == 0 or model.cluster_sizes_.min() >= 1
+
+
+def test_equal_weights_bound_the_penalty():
+    rng = np.random.default_rng(0)
+    blocks = (slice(0, 2), slice(2, 3), slice(3, 7))
+    learned = KernelWeights(0.5, 2.0, blocks, constant=1.0)
+    even = KernelWeights(0.5, 2.0, blocks, constant=1.0, even=True)
+    for _ in range(20):
+        coef, intercept = rng.normal(size=(2, 7)) * rng.random(7), rng.normal(size=2)
+        beta = np.full(3, 3**-0.5)
+        squares = np.array([(coef[:, b] ** 2).sum() for b in blocks])
+        written_out = 0.25 * ((squares / beta).sum() + intercept @ intercept)
+        assert even.value(coef, intercept) == pytest.approx(written_out)
+        assert learned.value(coef, intercept) <= even.value(coef, intercept) + 1e-12
+
+
+def test_separated_blobs_are_found():
+    X, y = make_blobs(400, centers=6, n_features=5, random_state=0)
+    model = MultipleKernelMarginClustering(6, random_state=0).fit(X)
+    assert clustering_error(y, model.labels_) < 0.01

@@ -73,14 +73,16 @@ def label_starts(
     fixed = known >= 0
     found: dict[bytes, np.ndarray] = {}
     n_seeded = min(N_SEEDED, n_starts) if n_seeded is None else n_seeded
+    starts: list[np.ndarray] = []
     for ridge in RIDGES:
         phi = points / np.sqrt(spectrum + ridge)
         moved = phi * share[:, None]
-        starts = [] if first is None else [named(first, known, weights, k)]
-        starts += [named(seeded_labels(phi, share, k, rng), known, weights, k)
-                   for _ in range(min(n_seeded, n_starts - len(starts)))]  # fmt: skip
-        while len(starts) < n_starts:
-            starts.append(np.where(fixed, known, rng.permutation(n) % k))
+        if not starts:  # the next ridge goes on from the labels of the last one
+            starts = [] if first is None else [named(first, known, weights, k)]
+            for _ in range(min(n_seeded, n_starts - len(starts))):
+                starts.append(named(seeded_labels(phi, share, k, rng), known, weights, k))
+            while len(starts) < n_starts:
+                starts.append(np.where(fixed, known, rng.permutation(n) % k))
         for power in POWERS:
 
             def improved(labels, moved=moved, power=power):

@@ -36,11 +36,14 @@ from ._cuts import LabelledCuts, Look
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
-OPENING, FOLLOWED, COMPARED = 0.1, 0.1, 5e-4  # relative gaps: of candidates, on the way, of rivals
+OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
 WANDERED = 0.01  # relative gap at which the wandering ends
 WANDERERS, FINALISTS = 4, 2  # candidates that are followed on few rows, and on more
 PRICE_TRIES, SETTLE_ROUNDS = 6, 10
-LOWER = 1e-6  # of F: a smaller fall is no progress
+LOWER = 1e-3  # of the gap that is asked for: a smaller fall of F is no progress
+GROWTH = 10  # of the sample, until it is a fifth of the rows or as large as this
+SAMPLE_BYTES = 64 * 2**20
+SAME_PRICES = 1e-3
 SHORT = 1e-6
 PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
 STALE = 200  # cuts for given labels by which the gap does not shrink
@@ -235,9 +238,10 @@ class Problem:
         """
         for _ in range(SETTLE_ROUNDS):
             while True:
-                self.solve(0.5 * gap)
-                value, look, prices, raised = self._relabelled()
-                if look.moves is None or value > (1.0 - LOWER) * self.objective:
+                self.solve(0.95 * gap)
+                enough = (1.0 - LOWER * gap) * self.objective
+                value, look, prices, raised = self._relabelled(enough)
+                if look.moves is None or value > enough:
                     break
                 self.take(look, self.model, prices, raised)
                 if self.reason is not None:
@@ -271,9 +275,10 @@ class Problem:
             _, point, prices, raised = best
             self.take(self.cuts.look(*point, prices), point, prices, raised)
 
-    def _relabelled(self) -> tuple[float, Look, np.ndarray, np.ndarray]:
+    def _relabelled(self, enough: float) -> tuple[float, Look, np.ndarray, np.ndarray]:
         """Return the lowest F that labels of the model have, the pass and its prices.
 
+        The search for prices ends when F is ``enough``.
         The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
         """
         tau = self.task.entropy
@@ -284,9 +289,10 @@ class Problem:
             value = self._value(self.model, look)
             if best is None or value < best[0]:
                 best = value, look, prices, raised
-            if value < (1.0 - LOWER) * self.objective or look.moves is None:
+            asked = divergence_prices(look.sizes, tau)
+            if value <= enough or look.moves is None or np.abs(asked - wanted).max() < SAME_PRICES:
                 break
-            wanted = 0.5 * (wanted + divergence_prices(look.sizes, tau))
+            wanted = 0.5 * (wanted + asked)
         return best
 
     def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
@@ -526,8 +532,16 @@ def search(
     if not paper:
         best.descend(task.tol)
     best, compared = promised(best, rivals, some, task_there)
-    if some is not cuts:
-        best = Problem(cuts, task).follow(best)
+    n, size, row_bytes = (
+        cuts.rows.shape[0],
+        SAMPLE_ROWS,
+        cuts.rows.shape[1] * cuts.rows.dtype.itemsize,
+    )
+    while some is not cuts:
+        size *= GROWTH
+        more = size if size <= n / 5 and size * row_bytes <= SAMPLE_BYTES else n
+        some, task_there, _ = subsample(cuts, task, more, rng)
+        best = Problem(some, task_there).follow(best)
         try:
             best.follow_paper() if paper else best.descend(task.tol)
             best.fill()
