@@ -89,13 +89,8 @@ def memory():
                 import numpy as np
                 import psutil
                 from maxmargin import CuttingPlaneMarginClustering, open_rows
-<<<<<<< HEAD
                 from maxmargin.cli.blocks import least_memory
-                model = CuttingPlaneMarginClustering({k}, random_state=0)
-=======
-                from maxmargin.cli.blocks import _own_size, least_memory
                 model = CuttingPlaneMarginClustering({k}, kernel="linear", random_state=0)
->>>>>>> planes
                 model.fit(np.random.default_rng(0).standard_normal((12_000, {d})).astype("f4"))
                 rows = open_rows({str(path)!r})
                 before = psutil.Process().memory_info().rss
