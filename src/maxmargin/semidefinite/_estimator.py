@@ -143,7 +143,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     max_rows : int or "auto", default="auto"
         Most distinct rows; "auto" is 2000, for the full form 200.
     max_iter : int, default=100
-        Most iterations of the interior point; for the full form, thousands of iterations of scs.
+        Most iterations of the interior point; for the full form, hundreds of iterations of scs.
     tol : float, default=1e-6
         Relative duality gap at which to stop; for the full form scs is asked for ten times this.
     verbose : int, default=0
@@ -397,7 +397,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             grouped, masses, tol=self.tol, max_iter=self.max_iter, watch=watch
         )
         if found.stop_reason == STALLED:
-            _warn_of_gap(found.gap, self.tol)
+            _warn_of_gap(found.gap, self.tol, "ridge or alpha")
         soft = leading_scores(found.Z) / np.sqrt(masses)
         return Relaxed(
             A, shares, known, sign * soft[group], found.lower, found.gap, 1.0, found.history,
@@ -419,6 +419,8 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         found = solve_relation(problem, 10.0 * self.tol, self.max_iter)
         soft = leading_scores(found.M)
         gap = (found.value - found.lower) / max(abs(found.value), 1e-300)
+        if found.stop_reason == STALLED:
+            _warn_of_gap(gap, self.tol, "alpha")
         return Relaxed(
             K, shares, known, sign * soft[group], found.lower, gap, bound, [found.lower],
             found.n_iter, found.stop_reason,
@@ -542,10 +544,10 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return group, np.where(known < 0, -1.0, 1.0)
 
 
-def _warn_of_gap(gap: float, tol: float) -> None:
+def _warn_of_gap(gap: float, tol: float, remedy: str) -> None:
     warnings.warn(
-        f"The relaxation stopped at a relative duality gap of {gap:.2g}, not tol={tol:g}: rounding "
-        "allows no more steps. The lower bound holds; raise ridge or alpha for a tighter one.",
+        f"The relaxation stopped at a relative duality gap of {gap:.2g}, not tol={tol:g}: it no "
+        f"longer improves. The lower bound holds; raise {remedy} for a tighter one.",
         ConvergenceWarning,
         stacklevel=2,
     )
