@@ -23,6 +23,7 @@ from maxmargin._core.links import Links
 from maxmargin._core.rows import Rows
 from maxmargin.constraints import ContradictionError
 from maxmargin.metrics import clustering_accuracy
+from maxmargin.pairwise import _search
 from maxmargin.pairwise._problem import pair_problem
 from maxmargin.pairwise._solvers import ball_radius, solve_bundle, solve_subgradient
 from maxmargin.pairwise._starts import eigenvector_axes
@@ -492,6 +493,26 @@ def test_init_and_warm_start(odd_even):
     first = warm.labels_
     more = PairwiseConstraints.from_labels(y, n_pairs=60, random_state=1)
     assert clustering_accuracy(first, warm.fit(X, constraints=more).labels_) > 0.95
+
+
+@pytest.mark.filterwarnings("ignore:PairwiseMarginClustering stopped after max_iter")
+def test_descents_that_are_only_compared_stop_early(odd_even, monkeypatch):
+    """However small ``tol`` is, only the last descent goes on."""
+    X, y = odd_even
+    links = PairwiseConstraints.from_labels(y, n_pairs=12, random_state=0)
+    steps = []
+
+    def counted(*given, **options):
+        steps.append(1)
+        return solve_bundle(*given, **options)
+
+    monkeypatch.setattr(_search, "solve_bundle", counted)
+    counts = []
+    for tol in (0.01, 1e-160):
+        steps.clear()
+        model = PairwiseMarginClustering(2, tol=tol, random_state=0).fit(X, constraints=links)
+        counts.append(len(steps) - model.n_iter_)
+    assert counts[0] == counts[1]
 
 
 def test_a_solver_that_does_not_converge_is_said(odd_even, monkeypatch):

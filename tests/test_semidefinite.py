@@ -20,6 +20,7 @@ from maxmargin.metrics import clustering_error
 from maxmargin.semidefinite._estimator import leading_scores, movable_groups, score_penalty
 from maxmargin.semidefinite._interior_point import solve_diagonal_sdp
 from maxmargin.semidefinite._relation import (
+    STEPS,
     RelationProblem,
     margin_objective,
     relation_of,
@@ -270,6 +271,16 @@ def test_relation_matrix_is_feasible():
     # The SVM dual of the M found costs no more than its program says.
     assert margin_objective_of(found.M, problem) == pytest.approx(found.value, rel=1e-3)
     assert found.lower == pytest.approx(found.value, rel=1e-4)
+
+
+def test_a_relation_that_no_longer_improves_ends():
+    problem = relation_problem(10)
+    found = solve_relation(problem, 0.0, 10**6)
+    assert found.stop_reason == "stalled"
+    close = solve_relation(problem, 1e-9, 100)
+    assert close.stop_reason == "converged"
+    assert found.value == pytest.approx(close.value, rel=1e-7)
+    assert solve_relation(problem, 1e-9, 1).n_iter == STEPS
 
 
 def margin_objective_of(M, problem):
@@ -563,6 +574,6 @@ def test_a_point_on_the_edge_of_the_box_ends_the_iteration():
     """Shares of very different size bring gamma to 1 before the gap is as small as asked for."""
     weights = np.geomspace(1e8, 1e-12, 12)
     model = SemidefiniteMarginClustering(alpha=1e6, tol=1e-100)
-    with pytest.warns(ConvergenceWarning, match="because of rounding errors"):
+    with pytest.warns(ConvergenceWarning, match="no longer improves"):
         model.fit(two_clouds(12), sample_weight=weights)
     assert np.isfinite([model.lower_bound_, model.objective_]).all()

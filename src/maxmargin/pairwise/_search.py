@@ -23,6 +23,7 @@ ANNEAL_FROM = 0.01  # weaker regularisers are reached from here: see ``Search._f
 FOLDS = 3
 ENOUGH_ITEMS, MOST_REPEATS = 300, 2  # fewer links than this are dealt into folds several times
 START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
+ROUGH_TOL, ROUGH_SOLVER_TOL = 0.01, 0.001  # of the descents that are only compared: the defaults
 LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
 
 
@@ -182,13 +183,15 @@ class Search:
             For each alpha, the states of different partitions.
         """
         found: list[list[State]] = []
+        tolerances = max(self.tol, ROUGH_TOL), max(self.solver_tol, ROUGH_SOLVER_TOL)
+        rough = replace(self, tol=tolerances[0], solver_tol=tolerances[1])
         for alpha in alphas:
-            stage = self._stage(replace(problem, alpha=alpha), weights)
+            stage = rough._stage(replace(problem, alpha=alpha), weights)
             if found and alpha < ANNEAL_FROM:
                 states = [stage.resume(state.coef) for state in found[-1]]
             else:
                 states = [stage.init(start) for start in starts]
-            found.append(_distinct([self._descend(stage, state).state for state in states]))
+            found.append(_distinct([rough._descend(stage, state).state for state in states]))
         return found
 
     def _stage(self, problem: PairProblem, weights) -> Stage:

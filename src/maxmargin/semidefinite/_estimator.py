@@ -102,8 +102,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         Maximum number of distinct rows to solve for; "auto" is 2000, or 200 in the full form. For
         more rows a random sample is solved, and bounds and objectives are those of the sample.
     max_iter : int, default=100
-        Maximum number of interior point iterations; in the full form, thousands of iterations of
-        scs.
+        Most iterations of the interior point; for the full form, hundreds of iterations of scs.
     tol : float, default=1e-6
         Relative duality gap at which to stop; ten times this in the full form.
     verbose : int, default=0
@@ -343,7 +342,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             grouped, masses, tol=self.tol, max_iter=self.max_iter, watch=watch
         )
         if found.stop_reason == STALLED:
-            _warn_of_gap(found.gap, self.tol)
+            _warn_of_gap(found.gap, self.tol, "ridge or alpha")
         soft = leading_scores(found.Z) / np.sqrt(masses)
         return Relaxed(
             A, shares, known, sign * soft[group], found.lower, found.gap, 1.0, found.history,
@@ -365,6 +364,8 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         found = solve_relation(problem, 10.0 * self.tol, self.max_iter)
         soft = leading_scores(found.M)
         gap = (found.value - found.lower) / max(abs(found.value), 1e-300)
+        if found.stop_reason == STALLED:
+            _warn_of_gap(gap, self.tol, "alpha")
         return Relaxed(
             K, shares, known, sign * soft[group], found.lower, gap, bound, [found.lower],
             found.n_iter, found.stop_reason,
@@ -489,11 +490,10 @@ def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return group, np.where(known < 0, -1.0, 1.0)
 
 
-def _warn_of_gap(gap: float, tol: float) -> None:
+def _warn_of_gap(gap: float, tol: float, remedy: str) -> None:
     warnings.warn(
-        f"The relaxation stopped at a relative duality gap of {gap:.2g} instead of tol={tol:g} "
-        "because of rounding errors. The lower bound is valid; raise ridge or alpha for a tighter "
-        "one.",
+        f"The relaxation stopped at a relative duality gap of {gap:.2g}, not tol={tol:g}: it no "
+        f"longer improves. The lower bound is valid; raise {remedy} for a tighter one.",
         ConvergenceWarning,
         stacklevel=2,
     )
