@@ -1,4 +1,77 @@
-"""Cutting-plane maximum margin clustering, with one kernel or several."""
+r"""Cutting-plane margin clustering: two or many clusters in a handful of passes over the data.
+
+Zhao, Wang & Zhang, "Efficient MultiClass Maximum Margin Clustering", ICML 2008. One weight vector
+per cluster, the margin of Crammer & Singer, labels free:
+
+.. math::
+    \min_{y, W}\; \frac{\alpha}{2} |W|^2 + \frac{1}{n} \sum_i \max(0,\, 1 - (w_{y_i}'z_i -
+    \max_{r \ne y_i} w_r'z_i)) + \tau \sum_h \pi_h \log(k \pi_h)
+
+with the clusters' shares pi of the rows. The paper has tau = 0 and a bound on the clusters' mean
+scores; a floor on the sizes, ``balance``, is the other way to keep clusters from vanishing. The
+vectors z have a constant entry, so that every cluster has an intercept.
+
+For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
+which a few dozen matter; each costs one pass over the data. A constraint found under old labels is
+still one under new labels, so the cuts are kept and corrected on the rows that moved.
+
+=========================================  =========================================================
+in the paper                               here
+=========================================  =========================================================
+(4) labels, (14) most violated constraint  ``_numba.cut_rule``
+(11) one slack, (k + 1)^n constraints      ``_cuts.LabelledCuts``
+(16) class balance                         ``score_balance``, ``_core.qp.ScoreBalance``
+(17), (20) and the dual of (20)            ``Ridge.solve``, ``_core.qp.solve_qp``
+(19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
+Algorithms 1, 2 (cuts outside, CCCP)       ``_search.Problem.follow_paper``, ``nesting="paper"``
+section 3, linear time                     ``n_passes_``
+=========================================  =========================================================
+
+The paper starts from an empty set of constraints, whose solution W = 0 has no labels, and lets the
+first model, made of one cut, choose new ones: good initial labels are lost. By default the problem
+of the initial labels is solved first (``_search.Problem.solve``), and labels change only where that
+lowers the objective (``descend``). Initial labels come from ``_core.label_starts``.
+
+**Several kernels.** Zhao, Kwok & Zhang, "Multiple Kernel Clustering", SDM 2009. Kernels K_1 .. K_M with features
+Phi_1 .. Phi_M, each centred and scaled to mean square one, and weights beta:
+
+.. math::
+    \min_{y, \beta, V}\; \frac{\alpha}{2} \sum_k \frac{|V_k|^2}{\beta_k} + \frac{1}{n} \sum_i
+    \max(0,\, 1 - (f_{y_i}(x_i) - \max_{r \ne y_i} f_r(x_i))), \qquad
+    f(x) = \sum_k V_k \Phi_k(x), \quad \beta \ge 0, \quad \sum_k \beta_k^p \le 1
+
+This is the problem above under another penalty. For given V the best
+weights are known, and so is the penalty that is left:
+
+.. math::
+    \beta_k \propto |V_k|^{2/(p+1)}, \qquad
+    \frac{\alpha}{2} \Big( \sum_k |V_k|^{2p/(p+1)} \Big)^{(p+1)/p}
+
+The search opens with equal weights, which are one choice of beta: learning them from there on only
+lowers the objective.
+
+For a pool of cuts the dual has one variable per cut and no cone,
+
+.. math::
+    \max_{a \ge 0,\, 1'a \le 1}\; g'a - \frac{1}{2\alpha} |q(a)|_{p/(p-1)}, \qquad q_k = a'G_k a
+
+and is solved by a few tiny QPs: one for given beta, then beta follows q. The difference between
+the norm of q and beta'q is the duality gap, for free.
+
+===========================================  =======================================================
+in the paper                                 here
+===========================================  =======================================================
+(1.1) combined features                      ``transform``: sqrt(beta_k) Phi_k; see its docstring
+(2.3), (4.31) class balance                  ``score_balance``; ``balance`` for sizes
+(2.7), (4.34) one slack                      ``_cuts.LabelledCuts``
+(2.14), (4.35) the subproblem                ``_kernel_weights.solve_weights``
+its second order cone program                ``_kernel_weights.solve_cone_program``
+(3.21)                                       has sum beta where the problem has sum beta^2
+Algorithms 1 - 3                             ``_search``
+section 5.2, K1 - K3                         ``kernels="paper", n_components=100``
+section 5.5, fit on a subset                 ``max_samples``
+===========================================  =======================================================
+"""
 
 from ._estimator import CuttingPlaneMarginClustering
 from ._multiple_kernel import MultipleKernelMarginClustering

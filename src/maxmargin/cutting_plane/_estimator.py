@@ -1,37 +1,4 @@
-r"""Cutting-plane margin clustering: two or many clusters in a handful of passes over the data.
-
-Zhao, Wang & Zhang, "Efficient MultiClass Maximum Margin Clustering", ICML 2008. One weight vector
-per cluster, the margin of Crammer & Singer, labels free:
-
-.. math::
-    \min_{y, W}\; \frac{\alpha}{2} |W|^2 + \frac{1}{n} \sum_i \max(0,\, 1 - (w_{y_i}'z_i -
-    \max_{r \ne y_i} w_r'z_i)) + \tau \sum_h \pi_h \log(k \pi_h)
-
-with the clusters' shares pi of the rows. The paper has tau = 0 and a bound on the clusters' mean
-scores; a floor on the sizes, ``balance``, is the other way to keep clusters from vanishing. The
-vectors z have a constant entry, so that every cluster has an intercept.
-
-For given labels this is a convex problem with one slack variable and (k + 1)^n constraints, of
-which a few dozen matter; each costs one pass over the data. A constraint found under old labels is
-still one under new labels, so the cuts are kept and corrected on the rows that moved.
-
-=========================================  =========================================================
-in the paper                               here
-=========================================  =========================================================
-(4) labels, (14) most violated constraint  ``_numba.cut_rule``
-(11) one slack, (k + 1)^n constraints      ``_cuts.LabelledCuts``
-(16) class balance                         ``score_balance``, ``_core.qp.ScoreBalance``
-(17), (20) and the dual of (20)            ``Ridge.solve``, ``_core.qp.solve_qp``
-(19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
-Algorithms 1, 2 (cuts outside, CCCP)       ``_search.Problem.follow_paper``, ``nesting="paper"``
-section 3, linear time                     ``n_passes_``
-=========================================  =========================================================
-
-The paper starts from an empty set of constraints, whose solution W = 0 has no labels, and lets the
-first model, made of one cut, choose new ones: good initial labels are lost. By default the problem
-of the initial labels is solved first (``_search.Problem.solve``), and labels change only where that
-lowers the objective (``descend``). Initial labels come from ``_core.label_starts``.
-"""
+"""The estimator of one kernel: see the folder's docstring for the problem it solves."""
 
 from __future__ import annotations
 

@@ -1,45 +1,4 @@
-r"""Multiple kernel margin clustering: learn which kernels matter while clustering.
-
-Zhao, Kwok & Zhang, "Multiple Kernel Clustering", SDM 2009. Kernels K_1 .. K_M with features
-Phi_1 .. Phi_M, each centred and scaled to mean square one, and weights beta:
-
-.. math::
-    \min_{y, \beta, V}\; \frac{\alpha}{2} \sum_k \frac{|V_k|^2}{\beta_k} + \frac{1}{n} \sum_i
-    \max(0,\, 1 - (f_{y_i}(x_i) - \max_{r \ne y_i} f_r(x_i))), \qquad
-    f(x) = \sum_k V_k \Phi_k(x), \quad \beta \ge 0, \quad \sum_k \beta_k^p \le 1
-
-This is cutting-plane clustering (``cutting_plane.py``) under another penalty. For given V the best
-weights are known, and so is the penalty that is left:
-
-.. math::
-    \beta_k \propto |V_k|^{2/(p+1)}, \qquad
-    \frac{\alpha}{2} \Big( \sum_k |V_k|^{2p/(p+1)} \Big)^{(p+1)/p}
-
-The search opens with equal weights, which are one choice of beta: learning them from there on only
-lowers the objective.
-
-For a pool of cuts the dual has one variable per cut and no cone,
-
-.. math::
-    \max_{a \ge 0,\, 1'a \le 1}\; g'a - \frac{1}{2\alpha} |q(a)|_{p/(p-1)}, \qquad q_k = a'G_k a
-
-and is solved by a few tiny QPs: one for given beta, then beta follows q. The difference between
-the norm of q and beta'q is the duality gap, for free.
-
-===========================================  =======================================================
-in the paper                                 here
-===========================================  =======================================================
-(1.1) combined features                      ``transform``: sqrt(beta_k) Phi_k; see its docstring
-(2.3), (4.31) class balance                  ``score_balance``; ``balance`` for sizes
-(2.7), (4.34) one slack                      ``_cuts.LabelledCuts``
-(2.14), (4.35) the subproblem                ``_kernel_weights.solve_weights``
-its second order cone program                ``_kernel_weights.solve_cone_program``
-(3.21)                                       has sum beta where the problem has sum beta^2
-Algorithms 1 - 3                             ``_search``
-section 5.2, K1 - K3                         ``kernels="paper", n_components=100``
-section 5.5, fit on a subset                 ``max_samples``
-===========================================  =======================================================
-"""
+"""The estimator of several kernels: see the folder's docstring for the problem it solves."""
 
 from __future__ import annotations
 
