@@ -33,7 +33,8 @@ of the initial labels is solved first (``_search.Problem.solve``), and labels ch
 lowers the objective (``descend``). Initial labels come from ``_core.label_starts``.
 
 **Several kernels.** Zhao, Kwok & Zhang, "Multiple Kernel Clustering", SDM 2009. Kernels
-K_1 .. K_M with features Phi_1 .. Phi_M, each centred and scaled to mean square one, and weights beta:
+K_1 .. K_M with features Phi_1 .. Phi_M, each centred and scaled to mean square one, and weights
+beta:
 
 .. math::
     \min_{y, \beta, V}\; \frac{\alpha}{2} \sum_k \frac{|V_k|^2}{\beta_k} + \frac{1}{n} \sum_i
