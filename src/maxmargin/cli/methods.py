@@ -39,7 +39,8 @@ METHODS = {
         (*SHARED, "alpha", "unlabeled_weight", "solver", "on_conflict"),
     ),
     "cutting-plane": Method(
-        "maxmargin:CuttingPlaneMarginClustering", (*SHARED, "alpha", "score_balance", "nesting")
+        "maxmargin:CuttingPlaneMarginClustering",
+        (*SHARED, "alpha", "size_entropy", "score_balance", "nesting"),
     ),
     "multiple-kernel": Method(
         "maxmargin:MultipleKernelMarginClustering",
@@ -51,6 +52,7 @@ METHODS = {
             "seed",
             "n_jobs",
             "alpha",
+            "size_entropy",
             "score_balance",
             "weight_norm",
             "subset",
@@ -93,8 +95,7 @@ positive.__name__ = "whole number above 0"
 OPTIONS: dict[str, dict[str, Any]] = {
     "kernel": {
         "choices": ["linear", "rbf", "poly", "sigmoid", "laplacian", "cosine"],
-        "help": "how rows are compared (default: by the rows for auto, linear for cutting-plane, "
-        "else rbf)",
+        "help": "how rows are compared (default: by the rows for auto and cutting-plane, else rbf)",
     },
     "gamma": {
         "type": _number_or("median"),
@@ -142,6 +143,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": ["raise", "soft"],
         "help": "refuse links that contradict each other, or let them be outvoted (pairwise)",
     },
+    "size_entropy": {
+        "type": _number_or("auto"),
+        "help": "strength of the preference for even sizes (cutting-plane, multiple-kernel)",
+    },
     "score_balance": {
         "type": float,
         "help": "largest difference of two clusters' mean scores (cutting-plane)",
@@ -152,8 +157,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "subset": {"type": positive, "help": "rows that multiple-kernel fits on (default: all)"},
     "nesting": {
-        "choices": ["merged", "paper"],
-        "help": "order of cuts and labels of cutting-plane (default: merged)",
+        "choices": ["labels", "paper"],
+        "help": "order of cuts and labels of cutting-plane (default: labels)",
     },
     "balance": {
         "type": float,
