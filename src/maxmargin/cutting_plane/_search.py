@@ -513,21 +513,20 @@ def search(
     ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
     if not paper:
         for problem in ranked[:WANDERERS]:
+            if task.opening is not None:
+                problem.replace_penalty()
             problem.wander()
         ranked = sorted(ranked[:WANDERERS], key=lambda problem: problem.objective)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
         finalists.append(problem)
         if few is not some:
-            problem = Problem(some.fresh(), task_there, task.opening).follow(problem)
+            problem = Problem(some.fresh(), task_there).follow(problem)
             finalists[-1] = problem
         elif paper:
             break
         problem.history, problem.reason = [], None
         problem.follow_paper() if paper else problem.descend(FOLLOWED)
-        if task.opening is not None:
-            problem.replace_penalty()
-            problem.descend(FOLLOWED)
     best = min(finalists, key=lambda problem: problem.objective)
     if not paper:
         best.descend(task.tol)
