@@ -75,13 +75,13 @@ def files(folder):
 def test_fit_writes_what_was_asked_for_and_predict_agrees(folder, run):
     code, out, err = run(
         "fit d.csv -k 2 --method alternating --id-column who --out l.csv --model m.skops "
-        "--plot p.png --seed 3"
+        "--plot p.png --seed 3 --balance 0.7"
     )
     assert (code, err) == (0, "")
     assert "40 rows, 3 columns -> 2 clusters" in out
     assert "wrote l.csv (labels), m.skops (model), p.png (picture)" in out
     assert files(folder) == ["d.csv", "l.csv", "m.skops", "p.png"]
-    expected = AlternatingMarginClustering(random_state=3).fit(X)
+    expected = AlternatingMarginClustering(balance=0.7, random_state=3).fit(X)
     labels = read_rows("l.csv", id_column="who")
     assert labels.column_names == ("cluster", "margin") and labels.ids.tolist() == NAMES
     np.testing.assert_array_equal(labels.X[:, 0], expected.labels_)

@@ -73,7 +73,8 @@ def test_the_plane_is_drawn_as_it_is(ax, n_clusters):
 
 
 def test_the_boundary_is_where_the_scores_are_equal(ax):
-    model = AlternatingMarginClustering(kernel="linear", random_state=0).fit(TWO)
+    two_way = AlternatingMarginClustering(multi_class="recursive", kernel="linear", random_state=0)
+    model = two_way.fit(TWO)
     plot_clusters(model, TWO, ax=ax)
     levels = {}
     for lines in ax.collections:
@@ -139,7 +140,7 @@ def test_the_decision_changes_at_the_boundary_among_many_columns(ax, estimator):
 
 
 def test_many_columns_are_drawn_by_margin(ax):
-    model = AlternatingMarginClustering(random_state=0).fit(WIDE)
+    model = AlternatingMarginClustering(multi_class="recursive", random_state=0).fit(WIDE)
     plot_clusters(model, WIDE, ax=ax)
     drawn = points_of(ax)
     scores = model.decision_function(WIDE)[:, 1]

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.svm import SVC
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
@@ -80,9 +81,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Most iterations of one descent.
     tol : float, default=1e-4
         A descent ends when at most this share of the rows changes sides.
-    solver_tol : float or "auto", default="auto"
-        Relative duality gap to which each SVM or SVR is solved. "auto" is 1e-3 for two-way splits
-        and 0.01 for joint clusters.
+    solver_tol : float, default=1e-3
+        Relative duality gap to which each SVM or SVR is solved.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
@@ -156,7 +156,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         "anneal": [StrOptions({"auto"}), "boolean"],
         "bias": [StrOptions({"exact", "midpoint"})],
         "init": [StrOptions({"auto", "k-means", "spectral", "random"}), "array-like"],
-        "solver_tol": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
+        "solver_tol": [Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -180,7 +180,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         n_init="auto",
         max_iter=300,
         tol=1e-4,
-        solver_tol="auto",
+        solver_tol=1e-3,
         warm_start=False,
         verbose=0,
         random_state=None,
@@ -234,6 +234,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         >>> svm.predict([[0.1, 0.1]]) == svm.predict([[0.0, 0.2]])
         array([ True])
         """
+        X = X if sparse.issparse(X) else np.asarray(X)
         labels = self.predict(X)
         kernel, given = self.feature_map_.kernel, self.feature_map_.params
         C = self.feature_scale_**2 / (len(labels) * self.alpha_)
@@ -298,7 +299,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             alpha=JOINT_ALPHA if self.alpha == "auto" else float(self.alpha),
             entropy=JOINT_ENTROPY * free if entropy == "auto" else float(entropy),
             floor=size_floor(balance, data.weights.sum(), self.n_clusters, data.whole),
-            gap=0.01 if self.solver_tol == "auto" else self.solver_tol,
+            gap=self.solver_tol,
             max_iter=self.max_iter,
             watch=data.watch,
         )
@@ -328,7 +329,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             n_init=10 if self.n_init == "auto" else self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
-            gap=1e-3 if self.solver_tol == "auto" else self.solver_tol,
+            gap=self.solver_tol,
             midpoints=self.bias == "midpoint",
             gamma=None if self.gamma == "median" or self._kernel() != "rbf" else self.gamma,
             raw=not self._pairwise,

@@ -540,8 +540,8 @@ def search(
         size *= GROWTH
         more = size if size <= n / 5 and size * row_bytes <= SAMPLE_BYTES else n
         some, task_there, _ = subsample(cuts, task, more, rng)
-        best = Problem(some, task_there).follow(best)
         try:
+            best = Problem(some, task_there).follow(best)
             best.follow_paper() if paper else best.descend(task.tol)
             best.fill()
         except SchedulerLost as lost:
