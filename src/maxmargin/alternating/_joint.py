@@ -35,7 +35,7 @@ START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of
 OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
 OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 1e-3  # relative gaps: of candidates, on the way, of rivals
 ON_THE_WAY = 0.01  # gap while labels move
-LOWER = 1e-4  # of F: a smaller fall is no progress
+LOWER = 5e-4  # of F: a smaller fall is no progress
 PRICE_TRIES, SETTLE_ROUNDS = 5, 3
 
 
