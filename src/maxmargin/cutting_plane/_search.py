@@ -356,7 +356,9 @@ class Problem:
                 self.cuts.adopt(look)
                 bound, point = self.penalty.solve(self.cuts)
                 steps += 1
-                if bound >= (1.0 - CCCP_STOP) * last or steps >= self.task.max_iter:
+                if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
+                    break
+                if steps >= self.task.max_iter:
                     break
                 last = bound
             look, prices, raised = self._labelled(point, np.zeros(self.cuts.k))
