@@ -535,3 +535,10 @@ def test_rows_that_differ_by_rounding_alone_are_one_cluster():
     model = AlternatingMarginClustering(2, kernel="linear", random_state=0).fit(X)
     assert model.cluster_sizes_.tolist() == [8, 0]
     assert (model.labels_ == model.predict(X)).all()
+
+
+def test_half_the_median_distance_is_a_width(digits_pair):
+    model = AlternatingMarginClustering(gamma="half-median", balance=0.9, random_state=0)
+    wide = AlternatingMarginClustering(balance=0.9, random_state=0).fit(digits_pair[0])
+    narrow = model.fit(digits_pair[0]).feature_map_.params["gamma"]
+    assert narrow == pytest.approx(2.0 * wide.feature_map_.params["gamma"])

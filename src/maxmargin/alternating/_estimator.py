@@ -331,7 +331,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
             tol=self.tol,
             gap=self.solver_tol,
             midpoints=self.bias == "midpoint",
-            gamma=None if self.gamma == "median" or self._kernel() != "rbf" else self.gamma,
+            gamma=None if isinstance(self.gamma, str) or self._kernel() != "rbf" else self.gamma,
             raw=not self._pairwise,
             mapped=fmap.landmarks is not None,
             rng=data.rng,
