@@ -329,7 +329,7 @@ def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
         return make_similarity(fmap, X, weights, s.ridge, s.center, n_jobs, source), None
     basis = fmap.stored_rows(X, n_jobs).values()
     K = basis @ basis.T
-    scale = float(np.average(np.diag(K), weights=weights))
+    scale = float(np.average(np.diag(K), weights=weights)) or 1.0  # of rows that are all equal: 0
     K /= K.dtype.type(scale)
     return similarity_of(K, scale, weights, s.ridge, s.center), basis
 
