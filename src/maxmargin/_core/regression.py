@@ -22,6 +22,7 @@ from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
 RELAXATION = 1.6
 CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look of a warm start
 MAX_ITER = 5000
+FARTHEST_STEP = 1e6  # from 1; residuals that are rounding alone would call for ever longer steps
 LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
 PROGRESS, PATIENCE = 0.9, 1000  # stop if the gap does not fall to this share in these iterations
 
@@ -194,6 +195,7 @@ def fit_piecewise(
             adapt_at *= 2
             ratio = _residual_ratio(sums)
             ratio = np.where((ratio < 0.5) | (ratio > 2.0), ratio, 1.0)
+            ratio = step / np.clip(step / ratio, 1.0 / FARTHEST_STEP, FARTHEST_STEP)
             if (ratio != 1.0).any():
                 shrunk, step = ratio, step / ratio
                 right_side, bias = _right_side(rows, shares, target, dual, shrunk)
