@@ -56,13 +56,18 @@ def _backward(L, size, x):
 
 
 @njit(cache=True, nogil=True)
-def _free_solution(L, order, size, q, E, e, z, y, Z, S):
-    """Solution z of the free variables and multipliers y of the equations, with their factors."""
+def _free_solution(L, order, first, size, q, E, e, z, y, Z, S):
+    """Solution z of the free variables and multipliers y of the equations, with their factors.
+
+    Columns of Z before ``first`` are those of an earlier call.
+    """
     m = E.shape[0]
     for r in range(m):
-        for i in range(size):
-            Z[r, i] = E[r, order[i]]
-        _forward(L, size, Z[r])
+        for i in range(first, size):
+            total = E[r, order[i]]
+            for t in range(i):
+                total -= L[i, t] * Z[r, t]
+            Z[r, i] = total / L[i, i]
     largest = 0.0
     for r in range(m):
         for c in range(r + 1):
@@ -202,7 +207,7 @@ def active_set(H, q, E, e, x, y, tolerance, max_iter):
     z, direction, gradient = np.empty(n), np.empty(n), np.empty(n)
     order = np.empty(n, np.int64)
     free, barred = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    size, valid = 0, 0
+    size, valid, ready = 0, 0, 0
     for i in range(n):
         if x[i] > 0.0:
             order[size] = i
@@ -216,7 +221,8 @@ def active_set(H, q, E, e, x, y, tolerance, max_iter):
             _null_direction(H, q, x, L, order, valid, direction)
             step, blocking = _longest_step(x, order, count, direction, np.inf)
         else:
-            _free_solution(L, order, size, q, E, e, z, y, Z, S)
+            _free_solution(L, order, ready, size, q, E, e, z, y, Z, S)
+            ready = size
             top = 0.0
             for i in range(size):
                 top = max(top, z[i])
@@ -260,7 +266,7 @@ def active_set(H, q, E, e, x, y, tolerance, max_iter):
         for i in range(blocking, size - 1):
             order[i] = order[i + 1]
         size -= 1
-        valid = min(valid, blocking)
+        valid, ready = min(valid, blocking), min(ready, blocking)
     return max_iter
 
 

@@ -27,7 +27,7 @@ from .._core.assign import divergence_prices, floor_prices, size_divergence
 from .._core.decisions import cluster_numbers
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import kmeans_labels
-from .._core.label_starts import N_STARTS, label_starts, named
+from .._core.label_starts import N_STARTS, canonical, label_starts, named
 from .._core.numba_fill import fill_clusters
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import size_floor, warn_short
@@ -46,7 +46,7 @@ SAMPLE_BYTES = 64 * 2**20
 SAME_PRICES = 1e-3
 SHORT = 1e-6
 PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
-STALE = 200  # cuts for given labels by which the gap does not shrink
+STALE, SHRUNK = 100, 0.9  # cuts by which the gap of given labels must shrink to this share
 CCCP_STOP = 0.01  # of the paper's CCCP
 
 
@@ -227,7 +227,7 @@ class Problem:
                 self.model, self.objective = point, value
             self.cuts.prune()
             self._count()
-            least, since = (self.gap, 0) if self.gap < 0.99 * least else (least, since + 1)
+            least, since = (self.gap, 0) if self.gap < SHRUNK * least else (least, since + 1)
             if since >= STALE:
                 self.reason = self.reason or STALLED  # rounding allows no smaller gap
 
@@ -346,7 +346,7 @@ class Problem:
 
     def follow_paper(self) -> None:
         """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
-        best: Any = (np.inf,)
+        best = self.objective, self.model, self.prices, self.floor_prices
         since = 0
         while self.reason is None:
             last, steps = np.inf, 0
@@ -557,13 +557,14 @@ def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     compared: dict[str, float] = {}
     mine = np.concatenate(list(best.cuts.rows.run(column_block, (), (best.cuts.labels,))[1]))
     for number, labels in enumerate(rivals):
-        rival = Problem(cuts.fresh(), replace(task, max_iter=10**9)).hold(labels)
-        rival.solve(COMPARED, above=best.objective)
+        rival = best
+        if (canonical(labels) != canonical(mine)).any():
+            rival = Problem(cuts.fresh(), task).hold(labels)
+            rival.solve(COMPARED, above=best.objective)
         if number == 0:
             ari = float(adjusted_rand_score(mine, labels))
             compared = {"objective": rival.objective, "ari": ari}
         if rival.objective < best.objective and task.nesting != "paper":
-            rival.task = task
             rival.descend(COMPARED)
             if rival.objective < best.objective:
                 best = rival
@@ -616,7 +617,8 @@ def initial_labels(few: LabelledCuts, kmeans, init: str, n_init, rng, floor) -> 
         known=known, first=first, floor=floor, n_starts=n_starts, n_seeded=seeded,
     )  # fmt: skip
     candidates = found if first is None else [*found, first]
-    return [held_labels(few, labels, floor) for labels in candidates]
+    held = [held_labels(few, labels, floor) for labels in candidates]
+    return list({canonical(labels).tobytes(): labels for labels in held}.values())
 
 
 def subsample(cuts: LabelledCuts, task: Task, size: int, rng):
