@@ -24,7 +24,7 @@ CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look o
 MAX_ITER = 5000
 FARTHEST_STEP = 1e6  # from 1; residuals that are rounding alone would call for ever longer steps
 LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
-PROGRESS, PATIENCE = 0.9, 1000  # stop if the gap does not fall to this share in these iterations
+PROGRESS, PATIENCE = 0.9, 500  # stop if the gap does not fall to this share in these iterations
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
         Number of clusters.
     alpha : float or "cv", default="cv"
         Regularisation strength, from 1e-12 to 1e12. "cv" selects the value that satisfies most
-        held-out links (and known classes) in three-fold cross-validation.
+        held-out links (and known classes) in three-fold cross-validation; with fewer than ten of
+        them it is 0.01.
     unlabeled_weight : float, default=1.0
         Weight delta of the rows without links or known classes, up to 1e6.
     loss : {"pairwise", "hu"}, default="pairwise"

@@ -21,6 +21,7 @@ ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
 DEFAULT_ALPHA = 0.01  # where there are too few links to cross-validate
 ANNEAL_FROM = 0.01  # weaker regularisers are reached from here: see ``Search._followed``
 FOLDS = 3
+LEAST_ITEMS = 10  # fewer held-out links say nothing of alpha
 ENOUGH_ITEMS, MOST_REPEATS = 300, 2  # fewer links than this are dealt into folds several times
 START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
 ROUGH_TOL, ROUGH_SOLVER_TOL = 0.01, 0.001  # of the descents that are only compared: the defaults
@@ -237,6 +238,8 @@ class Search:
         few, weights = self._first_part(self.problem)
         points = self._points()
         items = len(few.links) + len(few.known)
+        if items < LEAST_ITEMS:
+            return DEFAULT_ALPHA, {}
         kept = []
         for _ in range(max(1, min(MOST_REPEATS, ENOUGH_ITEMS // max(items, 1)))):
             links_fold, known_fold = _folds(few.links.same, self.rng), _folds(few.known, self.rng)
