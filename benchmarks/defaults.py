@@ -4,8 +4,8 @@
 
 Sections: tasks (those of quality.py: ARI, accuracy, CPU seconds, the objective beside that of the
 k-means partition) and blobs (14 seeded sets of separated clouds that k-means gets right). An ARI of
-more than .03 below that of k-means is marked. Classes serve to score the answers only. Fits have one
-thread each; MAXMARGIN_JOBS of them run at once (default 1).
+more than .03 below that of k-means is marked. Classes serve to score the answers only. Fits have
+one thread each; MAXMARGIN_JOBS of them run at once (default 1).
 """
 
 import os

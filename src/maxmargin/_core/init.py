@@ -29,7 +29,7 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
 
 def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None) -> KMeans:
     """Fit k-means without its warning about few distinct rows, which is harmless here."""
-    # Partitions do not depend on the scale of the weights; their products with squares can overflow.
+    # The scale of weights changes no partition; their products with squares can overflow.
     weights = None if weights is None else weights / weights.max()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
