@@ -40,7 +40,7 @@ from maxmargin import (
     TimeLimit,
 )
 from maxmargin._core import lapack
-from maxmargin._core.interrupt import interruptible
+from maxmargin._core.lapack import interruptible
 from maxmargin._data.source import MemoryRows
 from maxmargin.cli.demo import ringnorm
 from maxmargin.persistence import load_model, save_model

@@ -43,10 +43,9 @@ from sklearn.utils.validation import check_is_fitted
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
 from ._cluster_number import stable_number
-from ._core.decisions import decisions, lead_losses
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
-from ._core.model import Model
+from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
 from .constraints import PairwiseConstraints
 from .least_squares._fit import (

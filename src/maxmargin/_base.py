@@ -9,7 +9,6 @@ set only after a successful fit, so a fit that fails or is interrupted keeps the
 from __future__ import annotations
 
 import warnings
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -40,7 +39,6 @@ from ._callbacks import (
     progress_callbacks,
     with_callbacks,
 )
-from ._core.decisions import Decided, label_block, margin_block, trained
 from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
 from ._core.descent import MAX_ITER
 from ._core.features import (
@@ -52,10 +50,9 @@ from ._core.features import (
     kernel_params,
 )
 from ._core.links import HEAVIEST, LIGHTEST, Links
-from ._core.model import Model
+from ._core.model import Decided, Model, cluster_numbers, label_block, margin_block, trained
 from ._data import row_source
-from ._data.blocks import available_memory
-from ._data.source import MemoryRows, RowSource, SchedulerLost, repeated
+from ._data.source import MemoryRows, RowSource, SchedulerLost, available_memory
 from ._data.torch import to_host
 from ._threads import one_thread
 
@@ -96,13 +93,6 @@ def loss_block(block, parts, coef, levels, paths, *, losses):
     """Block function: the loss of every row for its predicted cluster."""
     margins = to_host(margin_block(block, parts, coef, levels, paths)[1])
     return (), block.send(losses(margins)[:, None], block.xp.float64)
-
-
-def forget_fit(estimator) -> None:
-    """Remove all attributes that an earlier fit has set, public or private."""
-    for name in list(vars(estimator)):
-        if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
-            delattr(estimator, name)
 
 
 class BaseMarginClustering(
@@ -164,22 +154,39 @@ class BaseMarginClustering(
 
     def _fit(self, X, sample_weight=None, partial_labels=None, constraints=None, watch=None):
         """Fit with parameters that have been validated."""
-        checked = copy(self)  # validated attributes are published with the model
+        checked = object.__new__(type(self))  # validated attributes are published with the model
+        checked.__dict__.update(self.__dict__)
         source = checked._source(X, reset=True)
-        weights = self._checked_weights(sample_weight, source)
-        known = self._checked_partial_labels(partial_labels, source.shape[0])
-        links = self._checked_links(constraints, source.shape[0], known)
-        rows = self._in_memory(source)
+        n = source.shape[0]
+        weights = None if sample_weight is None else self._checked_weights(sample_weight, n)
+        known = None if partial_labels is None else self._checked_partial_labels(partial_labels, n)
+        links = self._checked_links(constraints, n, known)
+        rows = source
+        if type(source) is not MemoryRows and (source.in_memory or n <= MERGE_ROWS):
+            rows = MemoryRows(source.take(slice(None)))  # so that equal ones can be merged
+            check_magnitude(rows.X)
         self._check_counts(rows, weights)
         bars = self.verbose and not getattr(self, "_skl_callbacks", None)
         if bars:
             self.set_callbacks(*progress_callbacks())
-        own = FitWatch(self) if watch is None else watch
+        own = FitWatch(self) if watch is None and getattr(self, "_skl_callbacks", None) else None
         try:
             # The last digits depend on the number of BLAS threads; we parallelise over blocks.
             with one_thread():
-                given = weights, known, links, constraints
-                data = self._fit_input(X, rows, *given, checked, own)
+                warm = self._warm_labels(X) if self.warm_start else None
+                merge = not self._pairwise and warm is None and self._mergeable()
+                data = make_input(rows, weights, known, merge)
+                if links is not None:
+                    data = with_links(data, links, weights, known)
+                data = replace(
+                    data,
+                    initial=self._initial_labels(data, warm),
+                    rng=self._generator(),
+                    n_jobs=effective_n_jobs(self.n_jobs),
+                    watch=own or watch or data.watch,
+                    names=getattr(checked, "feature_names_in_", None),
+                    constraints=constraints,
+                )
                 model = self._fit_model(data)
                 self._publish(model, data, source, rows, weights, known, checked)
         except SchedulerLost as lost:
@@ -188,25 +195,9 @@ class BaseMarginClustering(
         finally:
             if bars:
                 self.set_callbacks()
-        if watch is None:
+        if own is not None:
             own.close()
         return self
-
-    def _fit_input(self, X, rows, weights, known, links, constraints, checked, watch) -> FitInput:
-        warm = self._warm_labels(X)
-        merge = not self._pairwise and warm is None and self._mergeable()
-        data = make_input(rows, weights, known, merge)
-        if links is not None:
-            data = with_links(data, links, weights, known)
-        return replace(
-            data,
-            initial=self._initial_labels(data, warm),
-            rng=self._generator(),
-            n_jobs=effective_n_jobs(self.n_jobs),
-            watch=watch,
-            names=getattr(checked, "feature_names_in_", None),
-            constraints=constraints,
-        )
 
     def _features(self, data: FitInput, **options):
         """Return the feature map of the kernel parameters, and the mapped rows."""
@@ -256,9 +247,7 @@ class BaseMarginClustering(
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Return the labels that the previous fit's model gives, for ``warm_start``."""
-        if not self.warm_start or not hasattr(self, "_paths"):
-            return None
-        if self._paths.shape[0] != self.n_clusters:
+        if not hasattr(self, "_paths") or self._paths.shape[0] != self.n_clusters:
             return None
         try:
             return np.asarray(to_host(self.predict(X)))
@@ -269,7 +258,7 @@ class BaseMarginClustering(
 
     def _source(self, X, reset: bool) -> Any:
         """Return X as a RowSource; the only function that checks the type of X."""
-        source = row_source(X, lazy=not reset)
+        source = None if isinstance(X, np.ndarray) else row_source(X, lazy=not reset)
         if source is None or source.in_memory:
             with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
                 X = validate_data(
@@ -322,19 +311,8 @@ class BaseMarginClustering(
         if isinstance(source, RowSource):
             source.check()
 
-    @staticmethod
-    def _in_memory(source: RowSource) -> RowSource:
-        """Load few rows into memory, so that equal ones can be merged."""
-        if type(source) is MemoryRows or (source.shape[0] > MERGE_ROWS and not source.in_memory):
-            return source
-        X = source.take(slice(None))
-        check_magnitude(X)
-        return MemoryRows(X)
-
-    def _checked_weights(self, sample_weight, source) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        probe = repeated(0.0, source.shape[0])
+    def _checked_weights(self, sample_weight, n: int) -> np.ndarray:
+        probe = np.broadcast_to(0.0, n)
         weights = _check_sample_weight(np.asarray(to_host(sample_weight)), probe, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError(
@@ -353,8 +331,6 @@ class BaseMarginClustering(
         return weights
 
     def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
-        if partial_labels is None:
-            return None
         known = np.asarray(to_host(partial_labels))
         if known.shape != (n,):
             raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
@@ -448,7 +424,9 @@ class BaseMarginClustering(
         }
         attributes |= self._label_attributes(attributes["labels_"], found.lead, data, model)
         self._warn_about(model, sizes)
-        forget_fit(self)
+        for name in list(vars(self)):  # what an earlier fit has set
+            if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
+                delattr(self, name)
         self.__dict__.update(attributes)
 
     def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
@@ -457,12 +435,12 @@ class BaseMarginClustering(
 
     def _decided(self, model: Model, rows, weights, known) -> tuple[Decided, Model]:
         """Return the predicted labels, and the model with clusters in order of falling size."""
-        given = repeated(-1, rows.shape[0]) if known is None else known
-        held = repeated(1.0, rows.shape[0]) if weights is None else weights
+        n, names = rows.shape[0], None
+        given = np.broadcast_to(-1, n) if known is None else known
+        held = np.broadcast_to(1.0, n) if weights is None else weights
         found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
-        names = None
         if known is None:
-            order = found.order()
+            order = cluster_numbers(found.sizes, found.first)
             model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
             if found.ties:  # predict breaks ties by the new numbers
                 found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))

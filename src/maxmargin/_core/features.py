@@ -23,10 +23,9 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from .._data.source import LARGEST, LARGEST32, MemoryRows, RowSource, all_equal, repeated
-from .interrupt import interruptible
-from .lapack import eigh
-from .rows import Block, Rows, added, weighted_sum
+from .._data.source import LARGEST, LARGEST32, MemoryRows, RowSource, all_equal
+from .lapack import eigh, interruptible
+from .rows import Block, Rows, weighted_sum
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
 _USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
@@ -93,10 +92,6 @@ class FeatureMap:
             return Rows(X, self.offset, self.scale, n_jobs)
         return Rows(X, n_jobs=n_jobs, features=self)
 
-    def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """Return the same rows of Z, mapped once and kept if there is memory for them."""
-        return mapped_rows(self, X, n_jobs)
-
     def part(self, rows: np.ndarray) -> FeatureMap:
         """Return the map to the kernel values of some of the landmarks."""
         if self.projection is not None:
@@ -130,7 +125,7 @@ class FeatureMap:
 
     def points(self, X):
         """Return raw rows as the kernel sees them: shifted and projected."""
-        shifted = _shifted(X, self.input_offset)
+        shifted = X if self.input_offset is None else X - self.input_offset
         return shifted if self.axes is None else shifted @ self.axes
 
     def kernel_values(self, X, xp=np):
@@ -149,10 +144,6 @@ def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
     X = X if isinstance(X, RowSource) else MemoryRows(X)
     kept = X.mapped(features, n_jobs)
     return Rows(X, n_jobs=n_jobs, features=features) if kept is None else Rows(kept, n_jobs=n_jobs)
-
-
-def _shifted(X, offset):
-    return X if offset is None else X - offset
 
 
 def evaluate_kernel(X, Y, kernel, params: dict, xp=np):
@@ -329,12 +320,12 @@ def fit_features(
         Whether n_components="auto" means the leading 100 features of 400 random landmarks, as it
         always does for kernel="auto".
     """
-    if _is_identity(X, kernel, n_components, widest):
-        return _linear_features(X, weights, n_jobs, center)
-    n = X.shape[0]
-    dtype = np.dtype(X.dtype)
-    if n > FLOAT32_ROWS:
-        dtype = np.dtype(np.float32)
+    n, d = X.shape
+    all_columns = n_components in ("auto", None) or int(n_components) >= d
+    if kernel == "linear" and all_columns and (widest is None or d <= widest):
+        rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights, center)
+        return FeatureMap(kernel, {}, None, None, None, centre, scale, np.dtype(X.dtype)), rows
+    dtype = np.dtype(np.float32 if n > FLOAT32_ROWS else X.dtype)
     rank = None
     if kernel == "auto" or (truncated and n_components == "auto" and kernel != "precomputed"):
         rank = AUTO_RANK if n_components == "auto" else n_components
@@ -351,18 +342,24 @@ def fit_features(
             kernel, {}, axes, np.eye(len(axes)), None, np.zeros(len(axes)), 1.0, dtype
         )
     else:
-        if rank is None:
-            chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
-        else:
+        if rank is not None:
             many = AUTO_LANDMARKS if n > AUTO_ALL else n
             chosen = np.sort(rng.choice(n, max(many, min(rank, n)), replace=False))
+        elif n_components is None:
+            chosen = np.arange(n)
+        elif n > GREEDY_ROWS:
+            many = feature_rank(n, d, kernel, n_components)
+            chosen = np.sort(rng.choice(n, many, replace=False))
+        else:
+            many = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
+            chosen = pivoted_cholesky(X.take(slice(None)), offset, kernel, params, many)
         picked = X.take(chosen)
-        landmarks = chosen if kernel == "precomputed" else _shifted(picked, offset)
-        fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
+        fmap = FeatureMap(kernel, params, None, None, offset, np.zeros(0), 1.0, dtype)
+        fmap = replace(fmap, landmarks=chosen if kernel == "precomputed" else fmap.points(picked))
         among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(picked)
         projection = kernel_basis(among, kernel, dtype)[:, :rank]
         fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
-    rows, centre, scale = centred_rows(fmap.stored_rows(X, n_jobs), weights, center)
+    rows, centre, scale = centred_rows(mapped_rows(fmap, X, n_jobs), weights, center)
     fmap = replace(fmap, offset=centre, scale=scale)
     if rows.features is not None:
         return fmap, fmap.rows(X, n_jobs)
@@ -412,21 +409,6 @@ def feature_rank(n: int, d: int, kernel, n_components) -> int:
     return min(n, GREEDY_RANK if n <= GREEDY_ROWS else NYSTROEM_RANK)
 
 
-def _is_identity(X, kernel, n_components, widest) -> bool:
-    if kernel != "linear":
-        return False
-    d = X.shape[1]
-    return (widest is None or d <= widest) and (
-        n_components in ("auto", None) or int(n_components) >= d
-    )
-
-
-def _linear_features(X, weights, n_jobs, center) -> tuple[FeatureMap, Rows]:
-    rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights, center)
-    fmap = FeatureMap("linear", {}, None, None, None, centre, scale, np.dtype(X.dtype))
-    return fmap, rows
-
-
 def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.ndarray, float]:
     """Centre rows (optionally) and scale them to unit mean square, in two passes.
 
@@ -437,7 +419,7 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
     centre = centre_of(raw, weights) if center else np.zeros(rows.shape[1])
     centred = replace(raw, offset=centre)
     total = float(weights.sum())
-    mean_square, plain = added(centred.run(square_block, (total,), (weights,))[1])
+    mean_square, plain = sum(centred.run(square_block, (total,), (weights,))[1])
     if rows.is_sparse:
         mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
     else:
@@ -450,7 +432,7 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
 def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """Weighted mean row."""
     n = len(weights)
-    shares = repeated(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
+    shares = np.broadcast_to(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
     return weighted_sum(rows, shares)[0]
 
 
@@ -469,17 +451,6 @@ def square_block(block: Block, parts, total: float):
     return (), np.array([mean, 0.0])
 
 
-def _landmark_indices(X, offset, kernel, params, n_components, rng) -> np.ndarray:
-    n = X.shape[0]
-    if n_components is None:
-        return np.arange(n)
-    if n > GREEDY_ROWS:
-        rank = feature_rank(n, X.shape[1], kernel, n_components)
-        return np.sort(rng.choice(n, rank, replace=False))
-    rank = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
-    return pivoted_cholesky(X.take(slice(None)), offset, kernel, params, rank)
-
-
 def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE) -> np.ndarray:
     """Greedy landmarks: each is the row worst explained by those before it.
 
@@ -492,7 +463,7 @@ def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE)
     array([0, 2])
     """
     n = X.shape[0]
-    shifted = X if kernel == "precomputed" else _shifted(X, offset)
+    shifted = X if offset is None else X - offset
     residual = kernel_diagonal(shifted, kernel, params)
     enough = tolerance * max(residual.sum(), 0.0)
     factor = np.zeros((n, rank))
@@ -531,7 +502,7 @@ def kernel_diagonal(X, kernel, params) -> np.ndarray:
 def kernel_basis(K, kernel, dtype) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
-    lam, U = interruptible(len(K), eigh, 0.5 * (K + K.T))
+    lam, U = eigh(0.5 * (K + K.T))
     top = max(lam[-1], 0.0)
     if lam[0] < -1e-6 * max(top, 1e-300):
         message = (

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from .interrupt import interruptible
 from .lapack import eigh
 from .numba_regression import admm_rule, gap_rule
 from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
@@ -51,7 +50,7 @@ class Factor:
 def factorise(rows: Rows, weights: np.ndarray) -> Factor:
     """Spectrum of the weighted covariance of centred rows."""
     shares = weights / weights.sum()
-    lam, V = interruptible(rows.shape[1], eigh, weighted_gram(rows, shares))
+    lam, V = eigh(weighted_gram(rows, shares))
     return Factor(rows, shares, np.maximum(lam, 0.0), V)
 
 

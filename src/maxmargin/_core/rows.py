@@ -12,13 +12,15 @@ on a device with their array namespace ``xp``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._data.source import MemoryRows, RowSource, tiles_of
+from .._data.source import TILE, MemoryRows, RowSource
 from .numba_sparse import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
@@ -39,6 +41,10 @@ class Block:
         Maps stored rows; offset and scale apply to what it gives.
     xp : module
         Array namespace of the rows.
+    dtype : dtype
+        Floating type in which tiles are multiplied.
+    is_sparse : bool
+        Whether the products run over CSR rows.
     """
 
     data: Any = None
@@ -46,26 +52,19 @@ class Block:
     scale: float = 1.0
     features: Any = None
     xp: Any = np
+    dtype: Any = field(init=False)
+    is_sparse: bool = field(init=False)
 
-    def of(self, data) -> Block:
-        """Return the block of these stored rows."""
-        return replace(self, data=data)
+    def __post_init__(self) -> None:
+        stored = self.data if self.features is None else self.features
+        object.__setattr__(self, "dtype", getattr(stored, "dtype", None))
+        object.__setattr__(self, "is_sparse", sparse.issparse(stored))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of features."""
         width = self.data.shape[1] if self.features is None else self.features.rank
         return self.data.shape[0], width
-
-    @property
-    def dtype(self):
-        """Floating type in which tiles are multiplied."""
-        return self.data.dtype if self.features is None else self.features.dtype
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the products run over CSR rows."""
-        return self.features is None and sparse.issparse(self.data)
 
     @property
     def is_near(self) -> bool:
@@ -77,36 +76,38 @@ class Block:
         far = float(self.xp.sum(self.offset * self.offset)) ** 0.5 * self.scale
         return far <= (FAR if self.dtype == self.xp.float64 else FAR32)
 
-    def send(self, array, dtype=None):
+    def send(self, array: Any, dtype: Any = None) -> Any:
         """Return an array of the host in the namespace and type of the rows."""
-        if self.xp is np:
-            return np.ascontiguousarray(array, self.dtype if dtype is None else dtype)
         kind = self.dtype if dtype is None else dtype
+        if self.xp is np:
+            return np.ascontiguousarray(array, kind)
         return self.xp.asarray(np.asarray(array), dtype=kind, device=self.data.device)
 
     def tiles(self) -> Iterator[tuple[slice, Any]]:
         """Yield the rows of Z tile by tile, each read once for all products."""
-        if self.xp is not np:
-            yield slice(0, self.data.shape[0]), DenseTile(self._dense(self.data), self.xp)
-            return
-        for i, j in tiles_of(self.data.shape[0]):
+        xp, n = self.xp, self.data.shape[0]
+        for i in range(0, n, TILE) if xp is np else (0,):
+            where = slice(i, min(i + TILE, n) if xp is np else n)
             if self.is_sparse:
-                yield slice(i, j), CsrTile(self, i, j)
-            elif hasattr(self.features, "tile"):
-                yield slice(i, j), self.features.tile(self.data[i:j])
+                yield where, CsrTile(self, where.start, where.stop)
+                continue
+            stored = self.data[where] if xp is np else self.data
+            if hasattr(self.features, "tile"):
+                yield where, self.features.tile(stored)
+                continue
+            if self.features is not None:
+                values = self.features.values(stored, xp)
             else:
-                yield slice(i, j), DenseTile(self._dense(self.data[i:j]))
+                values = np.ascontiguousarray(stored) if xp is np else stored
+            if self.offset is not None:
+                values = values - xp.asarray(self.offset, dtype=values.dtype)
+            yield where, DenseTile(values if self.scale == 1.0 else values * self.scale, xp)
 
-    def _dense(self, data):
-        values = np.ascontiguousarray(data) if self.xp is np else data
-        values = values if self.features is None else self.features.values(data, self.xp)
-        if self.offset is not None:
-            values = values - self.xp.asarray(self.offset, dtype=values.dtype)
-        return values if self.scale == 1.0 else values * self.scale
-
-    def taken(self, rows) -> Block:
+    def taken(self, rows: Any) -> Block:
         """Return the chosen rows."""
-        return self.of(self.data[rows])
+        if self.xp is np:
+            return replace(self, data=self.data[rows])
+        return replace(self, data=self.xp.take(self.data, rows, axis=0))
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,17 @@ class Rows:
     features : feature map or None
         Maps a tile of the stored rows when it is read; offset and scale apply to what it gives.
 
+    Attributes
+    ----------
+    shape : tuple
+        Number of rows and of features.
+    dtype : dtype
+        Floating type in which tiles are multiplied.
+    is_sparse : bool
+        Whether the products run over CSR rows.
+    block : Block
+        How Z follows from stored rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -191,31 +203,24 @@ class Rows:
     scale: float = 1.0
     n_jobs: int = 1
     features: Any = None
+    shape: tuple[int, int] = field(init=False)
+    dtype: np.dtype[Any] = field(init=False)
+    is_sparse: bool = field(init=False)
+    block: Block = field(init=False)
 
-    def __post_init__(self):
-        if not isinstance(self.source, RowSource):
-            object.__setattr__(self, "source", MemoryRows(self.source))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of features."""
-        n, width = self.source.shape
-        return n, width if self.features is None else self.features.rank
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Floating type in which tiles are multiplied."""
-        return self.source.dtype if self.features is None else self.features.dtype
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the products run over CSR rows."""
-        return self.features is None and self.source.is_sparse
-
-    @property
-    def block(self) -> Block:
-        """How Z follows from stored rows."""
-        return Block(None, self.offset, self.scale, self.features)
+    def __post_init__(self) -> None:
+        source, features = self.source, self.features
+        source = source if isinstance(source, RowSource) else MemoryRows(source)
+        n, width = source.shape
+        found = {
+            "source": source,
+            "shape": (n, width if features is None else features.rank),
+            "dtype": source.dtype if features is None else features.dtype,
+            "is_sparse": features is None and source.is_sparse,
+            "block": Block(None, self.offset, self.scale, features),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     def run(self, function: Callable, shared=(), columns=(), made=()) -> tuple[tuple, Iterator]:
         """Call a block function on every block, on the machine that stores it.
@@ -243,9 +248,9 @@ class Rows:
 
     def values(self) -> np.ndarray:
         """Return all rows of Z in one array of the host."""
-        block = self.block.of(self.source.take(slice(None)))
-        plain = not (block.is_sparse or self.features or self.scale != 1.0)
-        if plain and self.offset is None:
+        block = replace(self.block, data=self.source.take(slice(None)))
+        plain = self.features is None and self.offset is None and self.scale == 1.0
+        if plain and not block.is_sparse:
             return block.data
         return np.concatenate([tile.values for _, tile in block.tiles()])
 
@@ -295,7 +300,7 @@ def score_block(block: Block, _parts, weights):
 
 def weighted_sum(rows: Rows, codes: np.ndarray) -> np.ndarray:
     """Return ``codes' Z`` for codes of shape (n, c) or (n,), as (c, r) in float64."""
-    return added(rows.run(sum_block, (), (codes,))[1])
+    return reduce(add, rows.run(sum_block, (), (codes,))[1])
 
 
 def sum_block(block: Block, parts):
@@ -303,7 +308,7 @@ def sum_block(block: Block, parts):
     codes = parts[0] if parts[0].ndim == 2 else parts[0][:, None]
     xp = block.xp
     tiles = (tile.weighted_sum(codes[where, :]) for where, tile in block.tiles())
-    return (), added(xp.asarray(tile, dtype=xp.float64) for tile in tiles)
+    return (), reduce(add, (xp.asarray(tile, dtype=xp.float64) for tile in tiles))
 
 
 def cluster_means(rows: Rows, labels, weights: np.ndarray, k: int) -> np.ndarray:
@@ -325,7 +330,7 @@ def member_block(block: Block, parts, k: int):
 
 def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """Return ``Z' diag(weights) Z`` in float64."""
-    return added(rows.run(gram_block, (), (weights,))[1])
+    return reduce(add, rows.run(gram_block, (), (weights,))[1])
 
 
 def gram_block(block: Block, parts):
@@ -338,14 +343,6 @@ def gram_block(block: Block, parts):
         weighted = Z * block.xp.asarray(parts[0][where, None], dtype=Z.dtype)
         total = total + block.xp.asarray(weighted.T @ Z, dtype=block.xp.float64)
     return (), total
-
-
-def added(parts: Iterator):
-    """Return the sum in order, without a zero to start from."""
-    total = None
-    for part in parts:
-        total = part if total is None else total + part
-    return total
 
 
 def _csr_gram(block: Block, weights: np.ndarray) -> np.ndarray:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .decisions import falling_sizes
 from .dedup import FitInput
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
 from .features import centred_rows
 from .init import fitted_kmeans, integer_seed
-from .model import Model
+from .model import Model, falling_sizes
 from .rows import Rows, weighted_sum
 from .size_floor import Sizes, size_floor
 
@@ -166,7 +165,7 @@ def cluster_order(leaves: np.ndarray, sample: FitInput, k: int) -> np.ndarray:
     order, known = np.full(k, -1), sample.known
     for leaf, label in zip(leaves[known >= 0], known[known >= 0]):
         order[label] = leaf
-    rows = slice(None) if sample.is_whole else np.argsort(sample.source)
+    rows = np.argsort(sample.source)
     sizes = falling_sizes(leaves[rows], sample.weights[rows], k)
     order[order < 0] = [leaf for leaf in sizes if leaf not in order]
     return order

@@ -6,17 +6,15 @@ the first time, so that no pass is spent on checking alone.
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .source import LARGEST, LARGEST32, LocalRows, MemoryRows, store_mapped
+from .source import LARGEST, LARGEST32, LocalRows, MemoryRows, available_memory
 
 KEPT = 2  # blocks in memory: reading in order, a slice spans two at most
 
@@ -200,7 +198,7 @@ class RowBlocks(LocalRows):
         room = available_memory() / 3 if self.room is None else self.room
         if self.shape[0] * features.rank * features.dtype.itemsize > room:
             return None
-        return store_mapped(self, features, n_jobs)
+        return super().mapped(features, n_jobs)
 
     def part(self, indices: np.ndarray) -> RowBlocks:
         """Some of the rows (rising indices), still to be read block by block."""
@@ -312,41 +310,3 @@ def check_block(block, shape, is_sparse: bool, where: str, first_row: int) -> No
 def _first_bad(values: np.ndarray, limit: float) -> int:
     good = np.abs(values) <= limit  # False for NaN
     return int(np.argmin(good.ravel()))
-
-
-def available_memory() -> float:
-    """Bytes that this process can still allocate; infinity if psutil is not installed.
-
-    The machine's free memory, or that of the control group (a container) if it is less.
-    """
-    try:
-        import psutil
-    except ImportError:
-        return float("inf")
-    return min(psutil.virtual_memory().available, _control_group_room())
-
-
-def _control_group_room(
-    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
-) -> float:
-    """Bytes that the limits of Linux control groups leave; infinity if there is none."""
-    room = float("inf")
-    for line in own.read_text().splitlines() if own.exists() else ():
-        _, kinds, name = line.split(":", 2)
-        if kinds in ("", "memory"):  # version 2, or version 1 with a folder for each kind
-            top = root / kinds
-            group = top / name.lstrip("/")
-            room = min(room, *map(_room_in, (group, *group.parents[: len(Path(name).parents)])))
-    return max(0.0, room)
-
-
-def _room_in(group: Path) -> float:
-    for limit, used in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):
-        with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"
-            most = int((group / f"memory.{limit}").read_text())
-            if most < 2**60:  # version 1 writes a huge number for no limit
-                now, stat = (group / f"memory.{name}" for name in (used, "stat"))
-                pages = dict(line.split() for line in stat.read_text().splitlines())
-                # Unused pages of files count as used, but are given up on demand.
-                return most - int(now.read_text()) + int(pages.get("inactive_file", 0))
-    return float("inf")

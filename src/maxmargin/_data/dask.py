@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,11 @@ from scipy import sparse
 from .._threads import one_thread
 from .blocks import RowBlocks, check_block
 from .source import (
+    BLOCK,
+    TILE,
     MemoryRows,
     SchedulerLost,
     all_equal,
-    blocks_of,
-    part_of_column,
-    tiles_of,
 )
 
 
@@ -271,7 +270,7 @@ def _part_for(column, i: int, start: int, stop: int):
         return column.parts[i]
     if all_equal(column):
         return _Same(column[0], stop - start)
-    return part_of_column(column, start, stop)
+    return column[start:stop]
 
 
 def _on_chunk(recipe, chunk, places, *parts):
@@ -282,9 +281,10 @@ def _on_chunk(recipe, chunk, places, *parts):
     chunk = MemoryRows(chunk.astype(dtype, copy=False))
     sums, made = [], []
     with one_thread():
-        for start, stop in blocks_of(chunk.shape[0]):
-            block = view.of(chunk.take(slice(start, stop)))
-            new, block_sums = function(block, [c[start:stop] for c in columns], *shared)
+        for start in range(0, chunk.shape[0], BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = replace(view, data=chunk.take(rows))
+            new, block_sums = function(block, [c[rows] for c in columns], *shared)
             sums.append(block_sums)
             made.append(new)
     return sums, *(np.concatenate(column) for column in zip(*made))
@@ -301,7 +301,8 @@ def _mapped_chunk(chunk, function, view, shared, nothing, dtype):
 
 def _map_chunk(chunk, features, dtype):
     with one_thread():
-        tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
+        starts = range(0, chunk.shape[0], TILE)
+        tiles = [features.values(chunk[i : i + TILE].astype(dtype)) for i in starts]
     return np.concatenate(tiles)
 
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.features import KERNELS
-from .._core.model import Model
+from .._core.model import Model, lead_losses
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
 from ._cuts import LabelledCuts

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.features import AUTO_RANK, is_text
-from .._core.model import Model
+from .._core.model import Model, lead_losses
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
 from ._cuts import LabelledCuts

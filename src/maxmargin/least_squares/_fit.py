@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._core.decisions import lead_of, trained
 from .._core.dedup import FitInput, make_input
-from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params
-from .._core.model import Model
+from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params, mapped_rows
+from .._core.model import Model, lead_of, trained
 from .._core.size_floor import size_floor, warn_short
 from .._data.source import MemoryRows
 from ._axes import principal_axes, whitening_axes
@@ -327,7 +326,7 @@ def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
         return mixed_similarity(fmap, X, weights, s.ridge, n_jobs), None
     if fmap.projection is None:
         return make_similarity(fmap, X, weights, s.ridge, s.center, n_jobs, source), None
-    basis = fmap.stored_rows(X, n_jobs).values()
+    basis = mapped_rows(fmap, X, n_jobs).values()
     K = basis @ basis.T
     scale = float(np.average(np.diag(K), weights=weights))
     K /= K.dtype.type(scale)
@@ -393,7 +392,7 @@ def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
         rows = np.flatnonzero(problem.known >= 0)
         if isinstance(fmap, MixedMap):
             fmap, X = fmap.kernels[0], X.toarray() if fmap.dense else X
-        values = fmap.stored_rows(X).values()
+        values = mapped_rows(fmap, X).values()
         K = values[:, rows] if fmap.projection is None else values @ values[rows].T
         starts.append(supervised_labels(K, rows, problem, s.ridge))
     return starts
@@ -490,7 +489,7 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
     if fmap.projection is None:
         K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
     else:
-        features = fmap.stored_rows(X[few]).values()
+        features = mapped_rows(fmap, X[few]).values()
         K = features @ features.T
     K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
     similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)

@@ -11,10 +11,9 @@ from sklearn.utils import check_random_state
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_labels
 from .._callbacks import Interval, StrOptions, with_callbacks
-from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.links import Links
-from .._core.model import Model
+from .._core.model import Model, lead_losses
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints
 from ._problem import PairProblem, pair_problem
