@@ -18,9 +18,9 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import CuttingPlaneMarginClustering
 from maxmargin._core import assign
-from maxmargin._core.assign import floor_prices
-from maxmargin._core.numba_fill import fill_clusters
+from maxmargin._core._numba import fill_clusters
 from maxmargin._core.rows import Rows
+from maxmargin._core.size_floor import floor_prices
 from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
 from maxmargin.cutting_plane._estimator import default_alpha
 from maxmargin.metrics import clustering_error

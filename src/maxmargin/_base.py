@@ -178,9 +178,12 @@ class BaseMarginClustering(
                 data = make_input(rows, weights, known, merge)
                 if links is not None:
                     data = with_links(data, links, weights, known)
+                initial = None if warm is None else warm[data.source]
+                if not isinstance(self.init, str):
+                    initial = self._initial_labels(n)[data.source]
                 data = replace(
                     data,
-                    initial=self._initial_labels(data, warm),
+                    initial=initial,
                     rng=self._generator(),
                     n_jobs=effective_n_jobs(self.n_jobs),
                     watch=own or watch or data.watch,
@@ -226,15 +229,13 @@ class BaseMarginClustering(
         """Whether equal rows may be merged: not if the user gave initial labels."""
         return isinstance(self.init, str)
 
-    def _initial_labels(self, data: FitInput, warm) -> np.ndarray | None:
-        """Return labels to start from, one per row: ``init`` or those of a warm start."""
-        if isinstance(self.init, str):
-            return None if warm is None else warm[data.source]
+    def _initial_labels(self, n: int) -> np.ndarray:
+        """Return the labels that the user gave as ``init``, from 0."""
         labels = np.asarray(to_host(self.init))
-        if labels.shape != (data.n_given,):
+        if labels.shape != (n,):
             raise ValueError(
-                f"init must have one label for each of the {data.n_given} rows of X, got an "
-                f"array of shape {labels.shape}."
+                f"init must have one label for each of the {n} rows of X, got an array of shape "
+                f"{labels.shape}."
             )
         if labels.dtype == object or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
             raise ValueError("init must be labels: integers or strings, without missing values.")
@@ -243,7 +244,7 @@ class BaseMarginClustering(
             raise ValueError(
                 f"init has {len(names)} different labels, more than n_clusters={self.n_clusters}."
             )
-        return places[data.source]
+        return places
 
     def _warm_labels(self, X) -> np.ndarray | None:
         """Return the labels that the previous fit's model gives, for ``warm_start``."""

@@ -13,20 +13,18 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ._answers import CANNOT, MUST, Answer, read_answers, write_answers
-from ._core.link_graph import (
-    Contradiction,
-    cannot_clique,
-    groups_of,
-    odd_ring,
-    shortest_chain,
-)
 from ._core.links import (
+    Contradiction,
     Links,
+    cannot_clique,
     checked_count,
     checked_pairs,
     checked_weights,
+    groups_of,
+    odd_ring,
     random_pairs,
     recut,
+    shortest_chain,
 )
 from ._files import DataError
 

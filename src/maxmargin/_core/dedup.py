@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from .._data.source import MemoryRows, RowSource
+from ._numba import fingerprint_csr, fingerprint_dense
 from .links import Links
-from .numba_fingerprint import fingerprint_csr, fingerprint_dense
 
 MERGE_ROWS = 10_000
 

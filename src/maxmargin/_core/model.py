@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._data.source import RowSource
+from ._numba import decide
 from .descent import CONVERGED
-from .numba_decide import decide
 from .rows import Block, concat
 
 PREDICTED = np.dtype(np.int32)

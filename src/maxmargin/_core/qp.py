@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .numba_qp import certified_active_set
+from ._numba_qp import certified_active_set
 
 SHIFT = 1e-10
 GOLDEN = 0.6180339887498949

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from ._numba import admm_rule, gap_rule
 from .lapack import eigh
-from .numba_regression import admm_rule, gap_rule
 from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6

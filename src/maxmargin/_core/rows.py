@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.source import TILE, MemoryRows, RowSource
-from .numba_sparse import csr_scores, csr_weighted_sum
+from ._numba import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
 FAR, FAR32 = 1e4, 10.0

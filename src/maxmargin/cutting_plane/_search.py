@@ -23,14 +23,18 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from .._core.assign import divergence_prices, floor_prices, size_divergence
+from .._core._numba import fill_clusters
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
-from .._core.init import kmeans_labels
-from .._core.label_starts import N_STARTS, label_starts, named
+from .._core.init import N_STARTS, kmeans_labels, label_starts, named
 from .._core.model import cluster_numbers
-from .._core.numba_fill import fill_clusters
 from .._core.rows import Rows, cluster_means, scores
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import (
+    divergence_prices,
+    floor_prices,
+    size_divergence,
+    size_floor,
+    warn_short,
+)
 from .._data.source import RowSource, SchedulerLost, all_equal
 from ._cuts import LabelledCuts, Look
 

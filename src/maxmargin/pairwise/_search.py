@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._core.assign import floor_prices
 from .._core.descent import Outcome, descend
-from .._core.size_floor import warn_short
+from .._core.size_floor import floor_prices, warn_short
 from ._problem import Linearisation, PairProblem
 from ._solvers import solve_bundle, solve_subgradient
 from ._starts import Start, pair_starts
