@@ -53,7 +53,6 @@ from .least_squares._fit import (
     Details,
     Settings,
     fit_least_squares,
-    warn_of_missed_floor,
 )
 from .least_squares._resampling import matched
 from .pairwise import PairwiseMarginClustering
@@ -311,8 +310,6 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"{broken} of them are violated."
             ]
             return found | {"report_": model.extras["report_"] + sentences}
-        if data.X.in_memory:
-            warn_of_missed_floor(host_labels(labels), data, self.balance, len(model.paths))
         if model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)

@@ -51,6 +51,7 @@ from ._core.features import (
 )
 from ._core.links import HEAVIEST, LIGHTEST, Links
 from ._core.model import Decided, Model, cluster_numbers, label_block, margin_block, trained
+from ._core.size_floor import size_floor
 from ._data import row_source
 from ._data.source import MemoryRows, RowSource, SchedulerLost, available_memory
 from ._data.torch import to_host
@@ -412,11 +413,18 @@ class BaseMarginClustering(
         scale = model.features.scale
         found, model = self._decided(model.in_raw_rows(), rows, weights, known)
         sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
+        k, lightest = len(sizes), data.weights.min()
+        floor = size_floor(model.balance, sizes.sum(), k, data.whole) if k > 1 else 0.0
+        # One row fewer would be too few; a floor of one row tells nothing.
+        on_floor = (sizes - lightest < floor * (1 - 1e-9)) & (floor > lightest)
+        if model.raised is not None:
+            on_floor |= model.raised
         attributes = {
             **self._predict_attributes(model, scale, checked),
             "labels_": found.labels if rows is source else source.like(found.labels),
             "cluster_sizes_": sizes,
             "exemplar_indices_": found.exemplars,
+            "clusters_on_floor_": np.flatnonzero(on_floor),
             "objective_": float(model.objective),
             "history_": list(model.history),
             "n_iter_": model.n_iter,
@@ -424,7 +432,7 @@ class BaseMarginClustering(
             **model.extras,
         }
         attributes |= self._label_attributes(attributes["labels_"], found.lead, data, model)
-        self._warn_about(model, sizes)
+        self._warn_about(model, sizes, floor, int(on_floor.sum()))
         for name in list(vars(self)):  # what an earlier fit has set
             if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
                 delattr(self, name)
@@ -484,20 +492,41 @@ class BaseMarginClustering(
             "warm_start=True the next fit continues from it.",
         )
 
-    def _warn_about(self, model: Model, sizes: np.ndarray) -> None:
-        if (sizes == 0).any():
-            warnings.warn(
-                f"{int((sizes == 0).sum())} of {len(sizes)} clusters have no rows; raise balance "
-                "to set a minimum size.",
-                UserWarning,
-                stacklevel=5,
+    def _warn_about(self, model: Model, sizes: np.ndarray, floor: float, on_floor: int) -> None:
+        """Warn if the size floor decided or was missed, and if the fit did not converge."""
+        k, balance, missing, told = len(sizes), model.balance, floor - sizes.min(), None
+        if missing > 1e-9 * floor:
+            told = (
+                f"balance={balance} cannot be met: equal rows or weights, or earlier splits, "
+                f"leave a cluster {missing:g} short of {floor:g}. The nearest possible sizes are "
+                "used."
             )
+        elif (sizes == 0).any():
+            told = (
+                f"{int((sizes == 0).sum())} of {k} clusters have no rows; raise balance to set a "
+                "minimum size."
+            )
+        elif on_floor and balance == 0:
+            told = f"{on_floor} of {k} clusters would be empty, but for one row; try fewer."
+        elif on_floor:
+            advice = "Lower balance if clusters of such sizes are plausible"
+            if model.raised is not None and hasattr(self, "size_entropy"):
+                advice = (
+                    "The margin alone prefers uneven clusters, so a lower balance seldom helps; "
+                    "set balance=0, which leaves the sizes to size_entropy"
+                )
+            told = (
+                f"balance={balance} decided the size of {on_floor} of {k} clusters: without it "
+                f"they would be smaller. {advice}, or try fewer clusters."
+            )
+        if told is not None:
+            warnings.warn(told, UserWarning, stacklevel=6)
         if model.stop_reason == MAX_ITER:
             warnings.warn(
                 f"{type(self).__name__} did not converge within max_iter iterations; raise "
                 "max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     # -- prediction -----------------------------------------------------------------------------

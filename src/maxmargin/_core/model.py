@@ -32,6 +32,10 @@ class Model:
         is the leaf that a row reaches from the root.
     scores : ndarray of shape (n_given, k) or None
         Scores of the training rows if available; NaN for rows that were not in the fit.
+    balance : float
+        Every cluster was to have at least ``balance * n / k`` of the weight; 0: no such floor.
+    raised : ndarray of shape (k,), bool, or None
+        Clusters whose scores were raised to keep that size, if the method knows.
     extras : dict
         Further fitted attributes by name.
     details : object
@@ -47,6 +51,8 @@ class Model:
     n_iter: int = 0
     stop_reason: str = CONVERGED
     scores: np.ndarray | None = None
+    balance: float = 0.0
+    raised: np.ndarray | None = None
     extras: dict[str, Any] = field(default_factory=dict)
     details: Any = None
 
@@ -75,7 +81,8 @@ class Model:
             name: value.renumbered(order) if hasattr(value, "renumbered") else value
             for name, value in self.extras.items()
         }
-        model = replace(self, extras=extras)
+        raised = None if self.raised is None else self.raised[order]
+        model = replace(self, extras=extras, raised=raised)
         if self.paths.shape[0] == self.paths.shape[1]:  # one score for each cluster, not a tree
             return replace(model, coef=self.coef[order], intercept=self.intercept[order])
         paths = self.paths[order]

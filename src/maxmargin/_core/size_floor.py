@@ -15,7 +15,6 @@ the clusters' shares from 1/k.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,16 +95,6 @@ def size_floor(balance: float, total: float, n_clusters: int, whole: bool = True
     if not whole or floor == 0:
         return floor
     return float(max(1, int(floor + 1e-9)))
-
-
-def warn_short(balance: float, missing: float, floor: float) -> None:
-    """Warn that a cluster is smaller than its minimum size."""
-    warnings.warn(
-        f"balance={balance} cannot be met: equal rows or weights leave a cluster {missing:g} short "
-        f"of {floor:g}. The nearest possible sizes are used.",
-        UserWarning,
-        stacklevel=3,
-    )
 
 
 def loss_kinks(loss: str, epsilon: float = 0.0) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -245,7 +245,7 @@ def recursive_splits(
 
     tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
     order = cluster_order(tree.leaves, sample, n_clusters)
-    return _as_model(tree, order, fmap, rows.shape[1])
+    return replace(_as_model(tree, order, fmap, rows.shape[1]), balance=balance)
 
 
 def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Rows, Rows]:

@@ -17,7 +17,7 @@ from scipy import sparse
 from .._core.dedup import FitInput, make_input
 from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params, mapped_rows
 from .._core.model import Model, lead_of, trained
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from ._axes import principal_axes, whitening_axes
 from ._confidence import Calibration, calibrate
@@ -235,18 +235,10 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         n_iter=len(found.history),
         stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
         scores=None if exact else np.where(places[:, None] >= 0, scores[places], np.nan),
+        balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
     )
-
-
-def warn_of_missed_floor(labels: np.ndarray, data: FitInput, balance: float, k: int) -> None:
-    """Warn if a cluster is smaller than its minimum size."""
-    sizes = np.bincount(labels[data.source], data.weights, k)
-    floor = size_floor(balance, data.weights.sum(), k, data.whole)
-    missing = floor - float(sizes.min())
-    if missing > 1e-9 * floor:
-        warn_short(balance, missing, floor)
 
 
 # -- rows and similarities -------------------------------------------------------------------------

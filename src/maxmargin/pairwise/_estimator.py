@@ -324,6 +324,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
             history=outcome.history,
             n_iter=outcome.n_iter,
             stop_reason=outcome.stop_reason,
+            balance=self.balance if search.floor > 0 else 0.0,
+            raised=state.offset > state.offset.min(),
             extras=extras,
         )
 
@@ -353,7 +355,6 @@ class PairwiseMarginClustering(BaseMarginClustering):
         return Search(
             problem,
             sample.weights,
-            self.balance,
             floor,
             self.solver,
             self.init if isinstance(self.init, str) else "auto",
