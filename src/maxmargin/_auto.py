@@ -217,14 +217,6 @@ class MaxMarginClustering(BaseMarginClustering):
 
     # -- checks while the number of clusters is unknown -------------------------------------------
 
-    def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
-        if self.n_clusters is not None:
-            return super()._checked_partial_labels(partial_labels, n)
-        # The number of clusters is not known yet: check everything else.
-        free = copy(self)
-        free.n_clusters = 2**31
-        return BaseMarginClustering._checked_partial_labels(free, partial_labels, n)
-
     def _checked_links(self, constraints, n: int, known) -> Any:
         if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
             constraints = None

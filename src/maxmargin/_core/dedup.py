@@ -110,7 +110,7 @@ class FitInput:
         )
 
 
-def row_fingerprints(X) -> np.ndarray:
+def row_fingerprints(X: Any) -> np.ndarray:
     """128 bits per row that depend on its values alone, (n, 2) uint64.
 
     Examples
@@ -133,7 +133,9 @@ def row_fingerprints(X) -> np.ndarray:
     return out
 
 
-def make_input(X: RowSource, weights, known, merge: bool) -> FitInput:
+def make_input(
+    X: RowSource, weights: np.ndarray | None, known: np.ndarray | None, merge: bool
+) -> FitInput:
     """Drop rows of weight zero; merge and sort equal rows if there are few enough."""
     n = X.shape[0]
     whole = weights is None or bool((weights == np.round(weights)).all())
@@ -164,7 +166,9 @@ def make_input(X: RowSource, weights, known, merge: bool) -> FitInput:
     return FitInput(MemoryRows(values[first]), merged, known[first], whole, source[first], inverse)
 
 
-def with_links(sample: FitInput, links: Links, weights: np.ndarray | None, known) -> FitInput:
+def with_links(
+    sample: FitInput, links: Links, weights: np.ndarray | None, known: np.ndarray | None
+) -> FitInput:
     """Add links between the user's rows, and the weight of the rows without any.
 
     ``weights`` and ``known`` are the user's, before equal rows were merged: one of two equal rows

@@ -14,6 +14,7 @@ ones; three values in between are tried, since no one of them is best on all dat
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -37,7 +38,9 @@ def integer_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1))
 
 
-def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndarray:
+def kmeans_labels(
+    X: Any, n_clusters: int, weights: np.ndarray | None, rng: np.random.Generator, n_init: int = 10
+) -> np.ndarray:
     """Labels of the best of ``n_init`` runs of k-means.
 
     Examples
@@ -47,10 +50,12 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    return fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_
+    return np.asarray(fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_)
 
 
-def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None) -> KMeans:
+def fitted_kmeans(
+    X: Any, n_clusters: int, seed: int, n_init: int = 10, weights: np.ndarray | None = None
+) -> KMeans:
     """Fit k-means without its warning about few distinct rows, which is harmless here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -115,7 +120,9 @@ def label_starts(
                 starts.append(np.where(fixed, known, rng.permutation(n) % k))
         for power in POWERS:
 
-            def improved(labels, moved=moved, power=power):
+            def improved(
+                labels: np.ndarray, moved: np.ndarray = moved, power: float = power
+            ) -> tuple[float, np.ndarray]:
                 labels = labels.astype(np.int64)
                 bound = floor * share.sum() / weights.sum()
                 value = tempered_ascent(moved, share, fixed, labels, k, power, bound, ROUNDS)
@@ -152,7 +159,7 @@ def principal_points(rows: Rows, share: np.ndarray) -> tuple[np.ndarray, np.ndar
     return Z @ V, lam
 
 
-def _leading(lam, vectors):
+def _leading(lam: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     keep = np.flatnonzero(lam > 1e-9 * max(lam[-1], 1e-300))[::-1][:RANK]
     return lam[keep], vectors[:, keep]
 
@@ -161,16 +168,18 @@ def row_products(rows: Rows) -> np.ndarray:
     """Return Z Z' of few rows; CSR rows are not made dense."""
     if not rows.is_sparse:
         Z = rows.values().astype(np.float64, copy=False)
-        return Z @ Z.T
+        return np.asarray(Z @ Z.T)
     X = rows.source.take(slice(None)).astype(np.float64)
     gram = (X @ X.T).toarray()
     if rows.offset is not None:
         cross = X @ rows.offset
         gram += float(rows.offset @ rows.offset) - cross[:, None] - cross[None, :]
-    return gram * rows.scale**2
+    return np.asarray(gram * rows.scale**2)
 
 
-def seeded_labels(points: np.ndarray, share: np.ndarray, k: int, rng) -> np.ndarray:
+def seeded_labels(
+    points: np.ndarray, share: np.ndarray, k: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return the nearest of k rows drawn far from one another, as k-means++ draws them."""
     nearest = np.full(len(points), np.inf)
     labels = np.zeros(len(points), np.int64)
@@ -184,7 +193,7 @@ def seeded_labels(points: np.ndarray, share: np.ndarray, k: int, rng) -> np.ndar
     return labels
 
 
-def kicked(labels: np.ndarray, fixed: np.ndarray, k: int, rng) -> np.ndarray:
+def kicked(labels: np.ndarray, fixed: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """Merge two clusters and split a third one in their place; of only two, deal them out anew."""
     labels = labels.copy()
     a, b, c = rng.choice(k, 3, replace=False) if k > 2 else (0, 1, 0)

@@ -74,7 +74,7 @@ class Links:
         >>> links.satisfied(np.array([0, 0, 0]))
         array([ True, False])
         """
-        return (labels[self.first] == labels[self.second]) == self.same
+        return np.asarray((labels[self.first] == labels[self.second]) == self.same)
 
     def accuracy(self, labels: np.ndarray) -> float:
         """Return the weighted fraction of links that labels satisfy; NaN without links."""
@@ -83,7 +83,7 @@ class Links:
         return float(np.average(self.satisfied(labels), weights=self.weights))
 
 
-def checked_count(n_samples) -> int:
+def checked_count(n_samples: Any) -> int:
     """A number of rows, or an error."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 0:
         raise ValueError(f"n_samples must be a whole number of at least 0, got {n_samples!r}.")
@@ -136,7 +136,9 @@ def checked_weights(weights: Any, name: str, pairs: np.ndarray) -> np.ndarray:
     return given
 
 
-def recut(pairs, weights, rows, order) -> tuple[np.ndarray, np.ndarray]:
+def recut(
+    pairs: np.ndarray, weights: np.ndarray, rows: np.ndarray, order: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Pairs between the chosen ``rows``, numbered by their places; ``order`` sorts the rows."""
     sorted_rows = rows[order]
     begin = np.searchsorted(sorted_rows, pairs)
@@ -150,7 +152,7 @@ def recut(pairs, weights, rows, order) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([order[first], order[second]], axis=1).reshape(-1, 2), weights[link]
 
 
-def random_pairs(n: int, count: int, random) -> np.ndarray:
+def random_pairs(n: int, count: int, random: np.random.RandomState) -> np.ndarray:
     """Distinct pairs of n rows, in random order, the smaller row first."""
     possible = n * (n - 1) // 2
     if possible <= 4 * count or possible <= 10_000:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from .._data.source import RowSource
+from .._data.source import BlockResult, RowSource
 from ._numba import decide
 from .descent import CONVERGED
 from .rows import Block, concat
+from .size_floor import size_floor
 
 PREDICTED = np.dtype(np.int32)
 DOUBT = 1e-3  # lead below which a row's label is decided by the predict path
@@ -90,8 +92,54 @@ class Model:
             return replace(model, paths=-paths, coef=-self.coef, intercept=-self.intercept)
         return replace(model, paths=paths)
 
+    def sizes_told(
+        self, sizes: np.ndarray, lightest: float, whole: bool, entropy: bool
+    ) -> tuple[np.ndarray, str | None]:
+        """Return the clusters whose size ``balance`` decided, and what to say about the sizes.
 
-def cluster_scores(split_scores, paths: np.ndarray, xp=np):
+        Parameters
+        ----------
+        sizes : ndarray of shape (k,)
+            Weight of each cluster.
+        lightest : float
+            Least weight of a row.
+        whole : bool
+            Whether all weights are whole numbers.
+        entropy : bool
+            Whether the method has a soft preference for even sizes, too.
+        """
+        k, balance = len(sizes), self.balance
+        floor = size_floor(balance, sizes.sum(), k, whole) if k > 1 else 0.0
+        # One row fewer would be too few; a floor of one row tells nothing.
+        decided = (sizes - lightest < floor * (1 - 1e-9)) & (floor > lightest)
+        if self.raised is not None:
+            decided |= self.raised
+        missing, empty, count = floor - sizes.min(), int((sizes == 0).sum()), int(decided.sum())
+        told = None
+        if missing > 1e-9 * floor:
+            told = (
+                f"balance={balance} cannot be met: equal rows or weights, or earlier splits, leave "
+                f"a cluster {missing:g} short of {floor:g}. The nearest possible sizes are used."
+            )
+        elif empty:
+            told = f"{empty} of {k} clusters have no rows; raise balance to set a minimum size."
+        elif count and balance == 0:
+            told = f"{count} of {k} clusters would be empty, but for one row; try fewer."
+        elif count:
+            advice = "Lower balance if clusters of such sizes are plausible"
+            if entropy and self.raised is not None:
+                advice = (
+                    "The margin alone prefers uneven clusters, so a lower balance seldom helps; "
+                    "set balance=0, which leaves the sizes to size_entropy"
+                )
+            told = (
+                f"balance={balance} decided the size of {count} of {k} clusters: without it they "
+                f"would be smaller. {advice}, or try fewer clusters."
+            )
+        return np.flatnonzero(decided), told
+
+
+def cluster_scores(split_scores: Any, paths: np.ndarray, xp: Any = np) -> Any:
     """Return scores (n, k) of the clusters from scores (n, m) of the splits.
 
     Examples
@@ -127,7 +175,9 @@ def decisions(margins: Any, xp: Any = np) -> tuple[Any, Any]:
     return xp.asarray(xp.argmax(margins, axis=1), dtype=xp.int32), lead
 
 
-def margin_block(block: Block, _parts, coef, levels, paths):
+def margin_block(
+    block: Block, _parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
+) -> BlockResult:
     """Block function: scores of the clusters, in float64."""
     xp = block.xp
     if not len(coef):
@@ -141,12 +191,16 @@ def margin_block(block: Block, _parts, coef, levels, paths):
     return (), cluster_scores(found, paths, xp) if is_tree else found
 
 
-def label_block(block: Block, parts, coef, levels, paths):
+def label_block(
+    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
+) -> BlockResult:
     """Block function: the cluster of every row."""
     return (), decisions(margin_block(block, parts, coef, levels, paths)[1], block.xp)[0]
 
 
-def decide_block(block: Block, parts, coef, levels, paths):
+def decide_block(
+    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
+) -> BlockResult:
     """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
 
     ``parts`` are weights and known labels, which replace the model's.
@@ -156,7 +210,9 @@ def decide_block(block: Block, parts, coef, levels, paths):
     return summary(*decisions(margins, block.xp), weights, known, len(paths), block.xp)
 
 
-def summary(labels, lead, weights, known, k: int, xp=np):
+def summary(
+    labels: Any, lead: Any, weights: np.ndarray, known: np.ndarray, k: int, xp: Any = np
+) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
     """Return labels and leads, corrected for known labels, and a summary of the clusters.
 
     The summary has the number of rows, the weight of every cluster, its first row of positive
@@ -206,7 +262,9 @@ class Decided:
     ties: int
 
 
-def trained(model: Model, rows: RowSource, weights, known, n_jobs: int) -> Decided:
+def trained(
+    model: Model, rows: RowSource, weights: np.ndarray, known: np.ndarray, n_jobs: int
+) -> Decided:
     """Return the predictions for the training rows.
 
     If the method returned their scores, only rows with small leads are mapped again.
@@ -228,7 +286,7 @@ def trained(model: Model, rows: RowSource, weights, known, n_jobs: int) -> Decid
     return gathered(columns, [sums], len(scores), k)
 
 
-def gathered(columns, blocks, n: int, k: int) -> Decided:
+def gathered(columns: tuple[Any, Any], blocks: Iterable[Any], n: int, k: int) -> Decided:
     """Combine the summaries of the blocks."""
     start, ties = 0, 0
     sizes, first = np.zeros(k), np.full(k, n)
@@ -284,7 +342,7 @@ def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     own = scores[np.arange(len(labels)), labels]
     others = scores.copy()
     others[np.arange(len(labels)), labels] = -np.inf
-    return own - others.max(axis=1) if scores.shape[1] > 1 else own
+    return np.asarray(own - others.max(axis=1) if scores.shape[1] > 1 else own)
 
 
 def lead_losses(scores: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ on a device with their array namespace ``xp``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._data.source import TILE, MemoryRows, RowSource
+from .._data.source import (
+    TILE,
+    BlockFunction,
+    BlockResult,
+    Columns,
+    MemoryRows,
+    Pass,
+    RowSource,
+)
 from ._numba import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
@@ -74,7 +82,7 @@ class Block:
         if self.is_sparse or self.offset is None:
             return True
         far = float(self.xp.sum(self.offset * self.offset)) ** 0.5 * self.scale
-        return far <= (FAR if self.dtype == self.xp.float64 else FAR32)
+        return bool(far <= (FAR if self.dtype == self.xp.float64 else FAR32))
 
     def send(self, array: Any, dtype: Any = None) -> Any:
         """Return an array of the host in the namespace and type of the rows."""
@@ -117,11 +125,11 @@ class DenseTile:
     values: Any
     xp: Any = np
 
-    def scores(self, columns):
+    def scores(self, columns: Any) -> Any:
         """Return ``Z @ columns`` for columns of shape (r, m)."""
         return self.values @ columns
 
-    def weighted_sum(self, codes):
+    def weighted_sum(self, codes: Any) -> Any:
         """Return ``codes' Z`` for codes of shape (rows, m), as (m, r)."""
         return self.xp.asarray(codes, dtype=self.values.dtype).T @ self.values
 
@@ -135,14 +143,14 @@ class CsrTile:
     stop: int
 
     @property
-    def values(self) -> np.ndarray:
+    def values(self) -> Any:
         """The rows of Z made dense after all: for few columns."""
         block = self.block
         dense = block.data[self.start : self.stop].toarray()
         offset = 0.0 if block.offset is None else block.offset
         return ((dense - offset) * block.scale).astype(block.dtype, copy=False)
 
-    def scores(self, columns: np.ndarray) -> np.ndarray:
+    def scores(self, columns: np.ndarray) -> Any:
         """Return ``Z @ columns`` for columns of shape (r, m)."""
         block, data = self.block, self.block.data
         out = np.empty((self.stop - self.start, columns.shape[1]), block.dtype)
@@ -151,7 +159,7 @@ class CsrTile:
             out -= block.offset @ columns
         return out * block.dtype.type(block.scale)
 
-    def weighted_sum(self, codes: np.ndarray) -> np.ndarray:
+    def weighted_sum(self, codes: np.ndarray) -> Any:
         """Return ``codes' Z`` for codes of shape (rows, m), as (m, r)."""
         block, data = self.block, self.block.data
         codes = codes.astype(block.dtype, copy=False)
@@ -198,7 +206,7 @@ class Rows:
     array([-2.,  2.])
     """
 
-    source: Any
+    source: Any  # a RowSource once made
     offset: np.ndarray | None = None
     scale: float = 1.0
     n_jobs: int = 1
@@ -222,7 +230,13 @@ class Rows:
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
-    def run(self, function: Callable, shared=(), columns=(), made=()) -> tuple[tuple, Iterator]:
+    def run(
+        self,
+        function: BlockFunction,
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
+    ) -> Pass:
         """Call a block function on every block, on the machine that stores it.
 
         Parameters
@@ -244,9 +258,10 @@ class Rows:
         sums : iterator
             The sums of every block, in order. The pass is over when it is exhausted.
         """
-        return self.source.run(function, self.block, shared, columns, made, self.n_jobs)
+        source: RowSource = self.source
+        return source.run(function, self.block, shared, columns, made, self.n_jobs)
 
-    def values(self) -> np.ndarray:
+    def values(self) -> Any:
         """Return all rows of Z in one array of the host."""
         block = replace(self.block, data=self.source.take(slice(None)))
         plain = self.features is None and self.offset is None and self.scale == 1.0
@@ -277,7 +292,7 @@ class Rows:
 # -- passes ----------------------------------------------------------------------------------------
 
 
-def concat(parts: list, xp, axis: int = 0):
+def concat(parts: list[Any], xp: Any, axis: int = 0) -> Any:
     """Return arrays in one; numpy has had the standard's name only since 2.0."""
     return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
 
@@ -292,7 +307,7 @@ def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:
     return out
 
 
-def score_block(block: Block, _parts, weights):
+def score_block(block: Block, _parts: Any, weights: np.ndarray) -> BlockResult:
     """Block function: scores."""
     columns = block.send(weights.T)
     return (), concat([tile.scores(columns) for _, tile in block.tiles()], block.xp)
@@ -303,7 +318,7 @@ def weighted_sum(rows: Rows, codes: np.ndarray) -> np.ndarray:
     return reduce(add, rows.run(sum_block, (), (codes,))[1])
 
 
-def sum_block(block: Block, parts):
+def sum_block(block: Block, parts: Any) -> BlockResult:
     """Block function: weighted sum of rows."""
     codes = parts[0] if parts[0].ndim == 2 else parts[0][:, None]
     xp = block.xp
@@ -311,15 +326,15 @@ def sum_block(block: Block, parts):
     return (), reduce(add, (xp.asarray(tile, dtype=xp.float64) for tile in tiles))
 
 
-def cluster_means(rows: Rows, labels, weights: np.ndarray, k: int) -> np.ndarray:
+def cluster_means(rows: Rows, labels: Any, weights: np.ndarray, k: int) -> np.ndarray:
     """Return the weighted mean row of every cluster, (k, r); zeros for one without rows."""
     sums, sizes = 0.0, 0.0
     for part, part_sizes in rows.run(member_block, (k,), (labels, weights))[1]:
         sums, sizes = sums + part, sizes + part_sizes
-    return sums / np.maximum(sizes, 1e-300)[:, None]
+    return np.asarray(sums / np.maximum(sizes, 1e-300)[:, None])
 
 
-def member_block(block: Block, parts, k: int):
+def member_block(block: Block, parts: Any, k: int) -> BlockResult:
     """Block function: weighted sum of the rows of every cluster, and their weight."""
     labels, weights = parts
     xp = block.xp
@@ -333,7 +348,7 @@ def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
     return reduce(add, rows.run(gram_block, (), (weights,))[1])
 
 
-def gram_block(block: Block, parts):
+def gram_block(block: Block, parts: Any) -> BlockResult:
     """Block function: weighted products of columns."""
     if block.is_sparse:
         return (), _csr_gram(block, parts[0])
@@ -353,4 +368,4 @@ def _csr_gram(block: Block, weights: np.ndarray) -> np.ndarray:
         mass = data.T @ weights
         cross = np.outer(mass, block.offset)
         gram += weights.sum() * np.outer(block.offset, block.offset) - cross - cross.T
-    return gram * block.scale**2
+    return np.asarray(gram * block.scale**2)

@@ -110,7 +110,9 @@ def loss_kinks(loss: str, epsilon: float = 0.0) -> np.ndarray:
     return np.array([-1.0 - epsilon, -1.0 + epsilon, 1.0 - epsilon, 1.0 + epsilon])
 
 
-def row_losses(signs: np.ndarray, fitted: np.ndarray, loss: str, epsilon: float = 0.0):
+def row_losses(
+    signs: np.ndarray, fitted: np.ndarray, loss: str, epsilon: float = 0.0
+) -> np.ndarray:
     """Loss of every row, L(y, f).
 
     Examples
@@ -119,11 +121,11 @@ def row_losses(signs: np.ndarray, fitted: np.ndarray, loss: str, epsilon: float 
     array([0., 1.])
     """
     if loss == "squared":
-        return (fitted - signs) ** 2
+        return np.asarray((fitted - signs) ** 2)
     kinks = loss_kinks(loss, epsilon)
     low = np.where(signs > 0, kinks[2], kinks[0])
     high = np.where(signs > 0, kinks[3], kinks[1])
-    return np.maximum(0.0, np.maximum(low - fitted, fitted - high))
+    return np.asarray(np.maximum(0.0, np.maximum(low - fitted, fitted - high)))
 
 
 def balanced_split(
@@ -253,14 +255,16 @@ def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
 
 def _room(weight: np.ndarray, floor: float, most: int) -> np.ndarray:
     """How many clusters of weight ``floor`` there is room for, counted up to ``most``."""
-    return np.floor(np.minimum(weight, most * floor) / floor + 1e-9)
+    return np.asarray(np.floor(np.minimum(weight, most * floor) / floor + 1e-9))
 
 
 def _prefix(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
-def _allowed_splits(g, masses, sizes: Sizes) -> tuple[np.ndarray, float]:
+def _allowed_splits(
+    g: np.ndarray, masses: list[np.ndarray], sizes: Sizes
+) -> tuple[np.ndarray, float]:
     """Splits between distinct scores that meet the sizes, or else miss the floor by the least."""
     free, negative, positive = masses
     floor = sizes.floor
@@ -284,16 +288,29 @@ def _allowed_splits(g, masses, sizes: Sizes) -> tuple[np.ndarray, float]:
 def _midpoint_biases(g: np.ndarray) -> np.ndarray:
     """Minus the middle of each gap between sorted scores, and a step beyond either end."""
     ends = np.concatenate([[g[0] - 1.0], g, [g[-1] + 1.0]])
-    return -0.5 * (ends[:-1] + ends[1:])
+    return np.asarray(-0.5 * (ends[:-1] + ends[1:]))
 
 
-def _best_piecewise(g, allowed, biases, masses, kinks) -> tuple[int, float, float]:
+def _best_piecewise(
+    g: np.ndarray,
+    allowed: np.ndarray,
+    biases: np.ndarray,
+    masses: list[np.ndarray],
+    kinks: np.ndarray,
+) -> tuple[int, float, float]:
     counters = np.where(kinks == np.inf, g.shape[0], 0).astype(np.int64)
     sums = [_prefix(part) for m in masses for part in (m, m * g)]
-    return best_piecewise_split(g, allowed, biases, kinks, counters, *sums)
+    position, bias, cost = best_piecewise_split(g, allowed, biases, kinks, counters, *sums)
+    return position, bias, cost
 
 
-def _best_squared_split(g, allowed, biases, masses, _kinks) -> tuple[int, float, float]:
+def _best_squared_split(
+    g: np.ndarray,
+    allowed: np.ndarray,
+    biases: np.ndarray,
+    masses: list[np.ndarray],
+    _kinks: np.ndarray,
+) -> tuple[int, float, float]:
     """At every split b = mean(y - g) and the cost is the variance of y - g, from prefix sums."""
     free, negative, positive = masses
     total = free.sum() + negative.sum() + positive.sum()
@@ -354,7 +371,7 @@ def divergence_prices(sizes: np.ndarray, strength: float, slope: float = 2.0) ->
     array([-0.061,  0.104])
     """
     share = len(sizes) * sizes / sizes.sum()
-    return -strength / slope * np.log(np.maximum(share, LEAST_SHARE))
+    return np.asarray(-strength / slope * np.log(np.maximum(share, LEAST_SHARE)))
 
 
 def floor_prices(
@@ -387,7 +404,9 @@ def floor_prices(
     return spread * _floor_prices(scores / spread, weights, floor, known)
 
 
-def _floor_prices(scores, weights, floor, known) -> np.ndarray:
+def _floor_prices(
+    scores: np.ndarray, weights: np.ndarray, floor: float, known: np.ndarray
+) -> np.ndarray:
     """Prices for scores of about unit size."""
     S = np.ascontiguousarray(scores, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
@@ -411,7 +430,15 @@ def _floor_prices(scores, weights, floor, known) -> np.ndarray:
     return _raised(S, weights, floor, known, best)
 
 
-def _raised(S, weights, floor, known, prices, most: int = 100, patience: int = 20) -> np.ndarray:
+def _raised(
+    S: np.ndarray,
+    weights: np.ndarray,
+    floor: float,
+    known: np.ndarray,
+    prices: np.ndarray,
+    most: int = 100,
+    patience: int = 20,
+) -> np.ndarray:
     """Raise the price of the cluster that misses most until the rows nearest to it fill it up."""
     best, least, found = prices, np.inf, 0
     for attempt in range(most):
@@ -478,4 +505,4 @@ def _longest_paths(lengths: np.ndarray) -> np.ndarray:
 def _middle(longest: np.ndarray) -> np.ndarray:
     """Mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over the references r."""
     solutions = np.concatenate([longest.T, -longest])
-    return (solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0)
+    return np.asarray((solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0))

@@ -51,14 +51,14 @@ class RowBlocks(LocalRows):
     def __init__(
         self,
         read: Callable[[int], Any],
-        sizes,
+        sizes: Any,
         n_columns: int,
-        dtype,
+        dtype: Any,
         *,
         is_sparse: bool = False,
         name: str = "X",
         column_names: tuple[str, ...] | None = None,
-    ):
+    ) -> None:
         self.read, self.is_sparse, self.name, self.column_names = (
             read,
             is_sparse,
@@ -77,11 +77,11 @@ class RowBlocks(LocalRows):
         self._lock = Lock()
         self._checked = np.zeros(len(self.sizes), bool)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         hidden = ("_kept", "_reading", "_lock", "_checked")
         return {name: value for name, value in self.__dict__.items() if name not in hidden}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
         self._forget()
 
@@ -91,7 +91,7 @@ class RowBlocks(LocalRows):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def _block(self, i: int):
+    def _block(self, i: int) -> Any:
         """Block ``i``, kept for the next reader; two readers of one block wait for each other."""
         with self._lock:
             if i in self._kept:
@@ -110,7 +110,7 @@ class RowBlocks(LocalRows):
                 self._reading.pop(i, None)
         return block
 
-    def _checked_block(self, i: int):
+    def _checked_block(self, i: int) -> Any:
         block = self.read(i)
         if not self._checked[i]:
             shape = int(self.sizes[i]), self.shape[1]
@@ -123,10 +123,10 @@ class RowBlocks(LocalRows):
     def _start(self, i: int) -> int:
         return int(self.ends[i] - self.sizes[i])
 
-    def __array__(self, *_args, **_kwargs):
+    def __array__(self, *_args: Any, **_kwargs: Any) -> None:
         raise TypeError(f"{self.name} is read block by block; X[:] brings all rows into memory.")
 
-    def __getitem__(self, rows):
+    def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, int | np.integer):
             return self._chosen(np.array([rows]))[0]
         if isinstance(rows, tuple):
@@ -140,7 +140,7 @@ class RowBlocks(LocalRows):
             rows = np.arange(start, stop, step)
         return self._chosen(np.asarray(rows))
 
-    def _range(self, start: int, stop: int):
+    def _range(self, start: int, stop: int) -> Any:
         first = int(np.searchsorted(self.ends, start, side="right"))
         parts = []
         while first < len(self.sizes) and self._start(first) < stop:
@@ -149,7 +149,7 @@ class RowBlocks(LocalRows):
             first += 1
         return self._joined(parts)
 
-    def _chosen(self, indices: np.ndarray):
+    def _chosen(self, indices: np.ndarray) -> Any:
         indices = self._places(indices)
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
@@ -177,7 +177,7 @@ class RowBlocks(LocalRows):
             raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
         return np.where(indices < 0, indices + n, indices)
 
-    def _joined(self, parts: list):
+    def _joined(self, parts: list[Any]) -> Any:
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -185,15 +185,15 @@ class RowBlocks(LocalRows):
             return sparse.csr_matrix(empty) if self.is_sparse else empty
         return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
 
-    def take(self, rows):
+    def take(self, rows: Any) -> Any:
         """Return the chosen rows, in memory."""
         return self[rows]
 
-    def sample(self, rows):
+    def sample(self, rows: Any) -> Any:
         """Return the chosen rows in memory."""
         return MemoryRows(self[rows])
 
-    def mapped(self, features, n_jobs=1):
+    def mapped(self, features: Any, n_jobs: int = 1) -> Any:
         """Return the features of all rows in memory, or None if a third of it is too little."""
         room = available_memory() / 3 if self.room is None else self.room
         if self.shape[0] * features.rank * features.dtype.itemsize > room:
@@ -208,7 +208,7 @@ class RowBlocks(LocalRows):
             _Chosen(self.read, tuple(places.items())), [len(p) for p in places.values()]
         )
 
-    def columns(self, chosen) -> RowBlocks:
+    def columns(self, chosen: Any) -> RowBlocks:
         """The same rows with some of the columns."""
         numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
         view = self._like(_Columns(self.read, numbers), self.sizes)
@@ -217,7 +217,7 @@ class RowBlocks(LocalRows):
             view.column_names = tuple(self.column_names[j] for j in numbers)
         return view
 
-    def to_dask(self):
+    def to_dask(self) -> Any:
         """Return the same rows as a dask array: a chunk per block, read by the worker."""
         import dask
         import dask.array as da
@@ -235,7 +235,7 @@ class RowBlocks(LocalRows):
         ]
         return da.concatenate(chunks)
 
-    def _like(self, read: Callable, sizes) -> RowBlocks:
+    def _like(self, read: Callable[[int], Any], sizes: Any) -> RowBlocks:
         return RowBlocks(
             read,
             sizes,
@@ -250,10 +250,10 @@ class RowBlocks(LocalRows):
 class _Chosen:
     """Reads some rows of some blocks."""
 
-    def __init__(self, read, places):
+    def __init__(self, read: Callable[[int], Any], places: Any) -> None:
         self.read, self.places = read, places
 
-    def __call__(self, i: int):
+    def __call__(self, i: int) -> Any:
         block, rows = self.places[i]
         return self.read(block)[rows]
 
@@ -261,18 +261,20 @@ class _Chosen:
 class _Columns:
     """Reads some columns of every block."""
 
-    def __init__(self, read, numbers):
+    def __init__(self, read: Callable[[int], Any], numbers: Any) -> None:
         self.read, self.numbers = read, numbers
 
-    def __call__(self, i: int):
+    def __call__(self, i: int) -> Any:
         return self.read(i)[:, self.numbers]
 
 
-def _is_all(columns) -> bool:
+def _is_all(columns: Any) -> bool:
     return isinstance(columns, slice) and columns == slice(None)
 
 
-def check_block(block, shape, is_sparse: bool, where: str, first_row: int) -> None:
+def check_block(
+    block: Any, shape: tuple[int, ...], is_sparse: bool, where: str, first_row: int
+) -> None:
     """Refuse a block that is not rows of numbers of the expected kind, and say where it is."""
     if sparse.issparse(block) != is_sparse:
         kinds = ("dense", "sparse")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,10 @@ TILE = 1024
 BLOCK = 16 * TILE
 LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are finite
 
-BlockFunction = Callable[..., tuple[Sequence[Any], Any]]
+Columns = tuple[Any, ...]  # arrays with an entry for each row
+BlockResult = tuple[Columns, Any]  # the columns that a block function makes, and its sums
+Pass = tuple[Columns, Iterator[Any]]
+BlockFunction = Callable[..., BlockResult]
 
 
 class SchedulerLost(RuntimeError):
@@ -74,18 +77,18 @@ class RowSource(Protocol):
         self,
         function: BlockFunction,
         view: Any,
-        shared: tuple[Any, ...] = (),
-        columns: tuple[Any, ...] = (),
-        made: tuple[Any, ...] = (),
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
         n_jobs: int = 1,
-    ) -> tuple[tuple[Any, ...], Iterator[Any]]:
+    ) -> Pass:
         """Call a block function on every block; return the columns it makes and all sums."""
 
     def map(
         self,
         function: BlockFunction,
         view: Any,
-        shared: tuple[Any, ...],
+        shared: Columns,
         width: int | None = None,
         n_jobs: int = 1,
     ) -> Any:
@@ -115,11 +118,11 @@ class LocalRows:
         self,
         function: BlockFunction,
         view: Any,
-        shared: tuple[Any, ...] = (),
-        columns: tuple[Any, ...] = (),
-        made: tuple[Any, ...] = (),
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
         n_jobs: int = 1,
-    ) -> tuple[tuple[Any, ...], Iterator[Any]]:
+    ) -> Pass:
         """Call a block function on every block, on ``n_jobs`` threads."""
         n = self.shape[0]
         out = tuple(np.empty(n, dtype) for dtype in made)
@@ -140,7 +143,7 @@ class LocalRows:
         self,
         function: BlockFunction,
         view: Any,
-        shared: tuple[Any, ...],
+        shared: Columns,
         width: int | None = None,
         n_jobs: int = 1,
     ) -> Any:
@@ -180,7 +183,7 @@ class MemoryRows(LocalRows):
     [[0.0, 1.0], [4.0, 5.0]]
     """
 
-    def __init__(self, X: Any, column_names: tuple[str, ...] | None = None):
+    def __init__(self, X: Any, column_names: tuple[str, ...] | None = None) -> None:
         self.X, self.column_names = X, column_names
         self.shape, self.dtype, self.is_sparse = X.shape, X.dtype, sparse.issparse(X)
 
@@ -248,6 +251,18 @@ def all_equal(column: np.ndarray) -> bool:
     return column.strides[0] == 0
 
 
+def check_magnitude(X: Any) -> None:
+    """Raise an error for values whose squares overflow or underflow."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    limit = LARGEST if values.dtype == np.float64 else LARGEST32
+    if largest > limit or 0.0 < largest < 1.0 / limit:
+        raise ValueError(
+            f"The largest absolute value in X is {largest:.3g}, outside {1.0 / limit:g} to "
+            f"{limit:g}: squares overflow or underflow in {values.dtype}. Rescale X."
+        )
+
+
 def available_memory() -> float:
     """Return the bytes that this process can still allocate; infinity without psutil.
 
@@ -257,7 +272,7 @@ def available_memory() -> float:
         import psutil
     except ImportError:
         return float("inf")
-    return min(psutil.virtual_memory().available, control_group_room())
+    return float(min(psutil.virtual_memory().available, control_group_room()))
 
 
 def control_group_room(
