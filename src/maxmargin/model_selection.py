@@ -15,13 +15,7 @@ from ._cluster_number import ClusterNumberChoice, stable_number
 from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
 from .least_squares import LeastSquaresMarginClustering
-from .least_squares._fit import (
-    Settings,
-    kernel_map,
-    label_problem,
-    random_starts,
-    search_settings,
-)
+from .least_squares._fit import Settings, kernel_map, label_problem, random_starts, search_settings
 from .least_squares._label_search import search_labels
 from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
 

@@ -20,15 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._data.source import (
-    TILE,
-    BlockFunction,
-    BlockResult,
-    Columns,
-    MemoryRows,
-    Pass,
-    RowSource,
-)
+from .._data.source import TILE, BlockFunction, BlockResult, Columns, MemoryRows, Pass, RowSource
 from ._numba import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.

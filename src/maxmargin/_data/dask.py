@@ -19,16 +19,7 @@ from scipy import sparse
 
 from .._threads import one_thread
 from .blocks import RowBlocks, check_block
-from .source import (
-    BLOCK,
-    TILE,
-    BlockFunction,
-    Columns,
-    MemoryRows,
-    Pass,
-    SchedulerLost,
-    all_equal,
-)
+from .source import BLOCK, TILE, BlockFunction, Columns, MemoryRows, Pass, SchedulerLost, all_equal
 
 
 def is_dask(X: Any) -> bool:
@@ -309,12 +300,7 @@ def _on_chunk(recipe: Any, chunk: Any, places: Any, *parts: Any) -> tuple[Any, .
 
 
 def _mapped_chunk(
-    chunk: Any,
-    function: BlockFunction,
-    view: Any,
-    shared: Columns,
-    nothing: Any,
-    dtype: Any,
+    chunk: Any, function: BlockFunction, view: Any, shared: Columns, nothing: Any, dtype: Any
 ) -> Any:
     """What a function gives for the rows of one chunk."""
     if not chunk.shape[0]:
