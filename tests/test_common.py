@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -40,7 +42,7 @@ from maxmargin import (
     TimeLimit,
 )
 from maxmargin._core import lapack
-from maxmargin._core.interrupt import interruptible
+from maxmargin._core.lapack import interruptible
 from maxmargin._data.source import MemoryRows
 from maxmargin.cli.demo import ringnorm
 from maxmargin.persistence import load_model, save_model
@@ -89,6 +91,42 @@ def test_scikit_learn_checks(estimator, check):
 
 def seeded(estimator, n_clusters=2, **params):
     return clone(estimator).set_params(n_clusters=n_clusters, random_state=0, **params)
+
+
+# -- the size floor --------------------------------------------------------------------------------
+
+
+def told_of_sizes(estimator, X, balance):
+    """Return a fitted model, and its warnings about ``balance``."""
+    model = seeded(estimator, 2)
+    getattr(model, "estimator", model).set_params(balance=balance)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+    return model, [str(w.message) for w in caught if "balance=" in str(w.message)]
+
+
+@some
+def test_clusters_on_the_size_floor_are_listed_and_told_once(estimator):
+    X, _ = make_blobs([75, 15], 3, centers=[[0, 0, 0], [9, 0, 0]], random_state=0)
+    model, told = told_of_sizes(estimator, X, 1.0)
+    short = 45 - int(model.cluster_sizes_.min())
+    few = model.clusters_on_floor_.size
+    assert 0 < few <= 2
+    what = f"decided the size of {few} of 2 clusters" if short == 0 else "cannot be met"
+    assert len(told) == 1 and told[0].startswith(f"balance=1.0 {what}")
+    assert short == 0 or f"{short} short of 45" in told[0]
+    model, told = told_of_sizes(estimator, X, 0.1)
+    assert model.cluster_sizes_.min() > 4
+    assert model.clusters_on_floor_.size == 0 and not told
+
+
+@some
+def test_a_size_floor_that_cannot_be_met_is_told_once(estimator):
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], [9, 1], axis=0)
+    model, told = told_of_sizes(estimator, X, 0.8)
+    assert model.cluster_sizes_.tolist() == [9, 1]
+    assert len(told) == 1 and "cannot be met" in told[0] and "3 short of 4" in told[0]
 
 
 # -- the same result however the rows come --------------------------------------------------------

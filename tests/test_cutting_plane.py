@@ -17,10 +17,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import CuttingPlaneMarginClustering
-from maxmargin._core import assign
-from maxmargin._core.assign import floor_prices
-from maxmargin._core.numba_fill import fill_clusters
+from maxmargin._core import size_floor
+from maxmargin._core._numba import fill_clusters
 from maxmargin._core.rows import Rows
+from maxmargin._core.size_floor import floor_prices
 from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
 from maxmargin.cutting_plane._estimator import default_alpha
 from maxmargin.metrics import clustering_error
@@ -238,7 +238,7 @@ def test_a_floor_beyond_what_the_weights_allow_is_tried_once(monkeypatch):
         tried.append(1)
         return fill_clusters(*given)
 
-    monkeypatch.setattr(assign, "fill_clusters", counted)
+    monkeypatch.setattr(size_floor, "fill_clusters", counted)
     weights = np.where(np.arange(30) == 0, 1.0, 1e-12)
     prices = floor_prices(S, weights, 0.02, np.full(30, -1))
     assert len(tried) == 1

@@ -23,10 +23,10 @@ from maxmargin import (
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
 )
-from maxmargin._core.decisions import decide_block, gathered, label_block, margin_block
 from maxmargin._core.features import centred_rows, evaluate_kernel, fit_features
+from maxmargin._core.model import decide_block, gathered, label_block, margin_block
 from maxmargin._core.rows import Block, Rows, cluster_means, scores, weighted_gram, weighted_sum
-from maxmargin._data.source import MemoryRows, repeated
+from maxmargin._data.source import MemoryRows
 from maxmargin._data.torch import DeviceRows, TensorRows, as_tensor, is_tensor
 from maxmargin.constraints import PairwiseConstraints
 from maxmargin.cutting_plane._cuts import LabelledCuts
@@ -162,7 +162,7 @@ def test_products_equal_numpy(data, on):
     rows, Z = Rows(on(data), offset, 1.7), (data - offset) * 1.7
     assert close(scores(rows, W), Z @ W.T, 1e-10)
     assert weighted_sum(rows, w)[0] == pytest.approx(w @ Z, abs=1e-7)
-    assert weighted_sum(rows, repeated(0.5, len(w)))[0] == pytest.approx(
+    assert weighted_sum(rows, np.broadcast_to(0.5, len(w)))[0] == pytest.approx(
         Z.sum(axis=0) / 2, abs=1e-7
     )
     assert weighted_gram(rows, w) == pytest.approx((Z * w[:, None]).T @ Z, rel=1e-10)
@@ -211,7 +211,7 @@ def test_decisions_equal_those_in_memory(data, weights, on, paths):
     known = np.where(rng.random(len(data)) < 0.1, rng.integers(0, 3, len(data)), -1)
     kinds, model = (np.dtype(np.int32), np.dtype(np.float64)), (coef, levels, paths)
     for columns in (
-        (repeated(1.0, len(data)), repeated(-1, len(data))),
+        (np.broadcast_to(1.0, len(data)), np.broadcast_to(-1, len(data))),
         (weights, known),  # known labels that contradict the model's
     ):
         both = []
@@ -247,7 +247,7 @@ def test_kernels_equal_those_in_memory(kernel, device):
 
 def test_mapped_features_equal_those_in_memory(data, on):
     how = {"kernel": "rbf", "params": {"gamma": 0.01}, "n_components": 20}
-    ones = repeated(1.0, len(data))
+    ones = np.broadcast_to(1.0, len(data))
     fmap, rows = fit_features(MemoryRows(data), ones, rng=np.random.default_rng(0), **how)
     other, there = fit_features(on(data), ones, rng=np.random.default_rng(0), **how)
     W = np.random.default_rng(1).normal(size=(2, rows.shape[1]))

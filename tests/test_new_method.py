@@ -11,9 +11,8 @@ from sklearn.datasets import make_blobs
 
 from maxmargin import open_rows
 from maxmargin._base import SHARED_CONSTRAINTS, BaseMarginClustering
-from maxmargin._core.decisions import lead_losses
 from maxmargin._core.descent import descend
-from maxmargin._core.model import Model
+from maxmargin._core.model import Model, lead_losses
 from maxmargin._core.rows import cluster_means, scores
 from maxmargin._data import torch as device
 from maxmargin.metrics import adjusted_rand_score

@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LeastSquaresMarginClustering, choose_n_clusters
 from maxmargin._cluster_number import _decide, _support, largest_stable, shapeless
-from maxmargin._core.decisions import lead_of
 from maxmargin._core.features import FeatureMap
+from maxmargin._core.model import lead_of
 from maxmargin.display import plot_n_clusters
 from maxmargin.least_squares._confidence import calibrate
 from maxmargin.least_squares._label_search import (

@@ -43,10 +43,9 @@ from sklearn.utils.validation import check_is_fitted
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
 from ._cluster_number import stable_number
-from ._core.decisions import decisions, lead_losses
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
-from ._core.model import Model
+from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
 from .constraints import PairwiseConstraints
 from .least_squares._fit import (
@@ -54,7 +53,6 @@ from .least_squares._fit import (
     Details,
     Settings,
     fit_least_squares,
-    warn_of_missed_floor,
 )
 from .least_squares._resampling import matched
 from .pairwise import PairwiseMarginClustering
@@ -219,14 +217,6 @@ class MaxMarginClustering(BaseMarginClustering):
 
     # -- checks while the number of clusters is unknown -------------------------------------------
 
-    def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
-        if self.n_clusters is not None:
-            return super()._checked_partial_labels(partial_labels, n)
-        # The number of clusters is not known yet: check everything else.
-        free = copy(self)
-        free.n_clusters = 2**31
-        return BaseMarginClustering._checked_partial_labels(free, partial_labels, n)
-
     def _checked_links(self, constraints, n: int, known) -> Any:
         if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
             constraints = None
@@ -312,8 +302,6 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"{broken} of them are violated."
             ]
             return found | {"report_": model.extras["report_"] + sentences}
-        if data.X.in_memory:
-            warn_of_missed_floor(host_labels(labels), data, self.balance, len(model.paths))
         if model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)

@@ -9,11 +9,11 @@ set only after a successful fit, so a fit that fails or is interrupted keeps the
 from __future__ import annotations
 
 import warnings
-from copy import copy
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -26,11 +26,7 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._callbacks import (
     CallbackSupportMixin,
@@ -40,29 +36,35 @@ from ._callbacks import (
     progress_callbacks,
     with_callbacks,
 )
-from ._core.decisions import Decided, label_block, margin_block, trained
+from ._core.checks import (
+    check_columns,
+    checked_initial_labels,
+    checked_partial_labels,
+    checked_weights,
+)
 from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
 from ._core.descent import MAX_ITER
 from ._core.features import (
     KERNELS,
-    check_magnitude,
+    FeatureMap,
     check_precomputed,
     feature_rank,
     fit_features,
     kernel_params,
 )
-from ._core.links import HEAVIEST, LIGHTEST, Links
-from ._core.model import Model
+from ._core.links import Links
+from ._core.model import Decided, Model, cluster_numbers, label_block, margin_block, trained
+from ._core.rows import Block, Rows
 from ._data import row_source
-from ._data.blocks import available_memory
-from ._data.source import MemoryRows, RowSource, SchedulerLost, repeated
+from ._data.source import BlockResult, MemoryRows, RowSource, SchedulerLost, check_magnitude
+from ._data.source import available_memory as available_memory  # for the command line, too
 from ._data.torch import to_host
 from ._threads import one_thread
 
 # Regularisation strengths: outside this range solutions are zero or dominated by rounding errors.
 STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
-SHARED_CONSTRAINTS: dict[str, list] = {
+SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
     "kernel": [StrOptions(set(KERNELS)), callable],
     "gamma": [
@@ -87,22 +89,15 @@ SHARED_CONSTRAINTS: dict[str, list] = {
 FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
 
 
-def host_labels(labels) -> np.ndarray:
-    """Return labels as a numpy array."""
+def host_labels(labels: Any) -> np.ndarray:
+    """Return labels, or other numbers of rows, as a numpy array."""
     return np.asarray(to_host(labels))
 
 
-def loss_block(block, parts, coef, levels, paths, *, losses):
+def loss_block(block: Block, parts: Any, *model: Any, losses: Callable[..., Any]) -> BlockResult:
     """Block function: the loss of every row for its predicted cluster."""
-    margins = to_host(margin_block(block, parts, coef, levels, paths)[1])
+    margins = to_host(margin_block(block, parts, *model)[1])
     return (), block.send(losses(margins)[:, None], block.xp.float64)
-
-
-def forget_fit(estimator) -> None:
-    """Remove all attributes that an earlier fit has set, public or private."""
-    for name in list(vars(estimator)):
-        if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
-            delattr(estimator, name)
 
 
 class BaseMarginClustering(
@@ -132,7 +127,9 @@ class BaseMarginClustering(
         raise NotImplementedError
 
     @with_callbacks
-    def fit(self, X, y=None, *, sample_weight=None, partial_labels=None):
+    def fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, partial_labels: Any = None
+    ) -> Self:
         """Find the clusters of X.
 
         Parameters
@@ -162,24 +159,55 @@ class BaseMarginClustering(
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels)
 
-    def _fit(self, X, sample_weight=None, partial_labels=None, constraints=None, watch=None):
+    def _fit(
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        partial_labels: Any = None,
+        constraints: Any = None,
+        watch: Any = None,
+    ) -> Self:
         """Fit with parameters that have been validated."""
-        checked = copy(self)  # validated attributes are published with the model
+        checked = object.__new__(type(self))  # validated attributes are published with the model
+        checked.__dict__.update(self.__dict__)
         source = checked._source(X, reset=True)
-        weights = self._checked_weights(sample_weight, source)
-        known = self._checked_partial_labels(partial_labels, source.shape[0])
-        links = self._checked_links(constraints, source.shape[0], known)
-        rows = self._in_memory(source)
+        n = source.shape[0]
+        weights, known = None, None
+        if sample_weight is not None:
+            weights = checked_weights(host_labels(sample_weight), n)
+        if partial_labels is not None:
+            known = checked_partial_labels(host_labels(partial_labels), n, self.n_clusters)
+        links = self._checked_links(constraints, n, known)
+        rows = source
+        if type(source) is not MemoryRows and (source.in_memory or n <= MERGE_ROWS):
+            rows = MemoryRows(source.take(slice(None)))  # so that equal ones can be merged
+            check_magnitude(rows.X)
         self._check_counts(rows, weights)
         bars = self.verbose and not getattr(self, "_skl_callbacks", None)
         if bars:
             self.set_callbacks(*progress_callbacks())
-        own = FitWatch(self) if watch is None else watch
+        own = FitWatch(self) if watch is None and getattr(self, "_skl_callbacks", None) else None
         try:
             # The last digits depend on the number of BLAS threads; we parallelise over blocks.
             with one_thread():
-                given = weights, known, links, constraints
-                data = self._fit_input(X, rows, *given, checked, own)
+                warm = self._warm_labels(X) if self.warm_start else None
+                merge = not self._pairwise and warm is None and self._mergeable()
+                data = make_input(rows, weights, known, merge)
+                if links is not None:
+                    data = with_links(data, links, weights, known)
+                initial = None if warm is None else warm[data.source]
+                if not isinstance(self.init, str):
+                    given = checked_initial_labels(host_labels(self.init), n, self.n_clusters)
+                    initial = given[data.source]
+                data = replace(
+                    data,
+                    initial=initial,
+                    rng=self._generator(),
+                    n_jobs=effective_n_jobs(self.n_jobs),
+                    watch=own or watch or data.watch,
+                    names=getattr(checked, "feature_names_in_", None),
+                    constraints=constraints,
+                )
                 model = self._fit_model(data)
                 self._publish(model, data, source, rows, weights, known, checked)
         except SchedulerLost as lost:
@@ -188,27 +216,11 @@ class BaseMarginClustering(
         finally:
             if bars:
                 self.set_callbacks()
-        if watch is None:
+        if own is not None:
             own.close()
         return self
 
-    def _fit_input(self, X, rows, weights, known, links, constraints, checked, watch) -> FitInput:
-        warm = self._warm_labels(X)
-        merge = not self._pairwise and warm is None and self._mergeable()
-        data = make_input(rows, weights, known, merge)
-        if links is not None:
-            data = with_links(data, links, weights, known)
-        return replace(
-            data,
-            initial=self._initial_labels(data, warm),
-            rng=self._generator(),
-            n_jobs=effective_n_jobs(self.n_jobs),
-            watch=watch,
-            names=getattr(checked, "feature_names_in_", None),
-            constraints=constraints,
-        )
-
-    def _features(self, data: FitInput, **options):
+    def _features(self, data: FitInput, **options: Any) -> tuple[FeatureMap, Rows]:
         """Return the feature map of the kernel parameters, and the mapped rows."""
         kernel = options.pop("kernel", self.kernel)
         given = kernel, self.gamma, self.degree, self.coef0
@@ -235,41 +247,20 @@ class BaseMarginClustering(
         """Whether equal rows may be merged: not if the user gave initial labels."""
         return isinstance(self.init, str)
 
-    def _initial_labels(self, data: FitInput, warm) -> np.ndarray | None:
-        """Return labels to start from, one per row: ``init`` or those of a warm start."""
-        if isinstance(self.init, str):
-            return None if warm is None else warm[data.source]
-        labels = np.asarray(to_host(self.init))
-        if labels.shape != (data.n_given,):
-            raise ValueError(
-                f"init must have one label for each of the {data.n_given} rows of X, got an "
-                f"array of shape {labels.shape}."
-            )
-        if labels.dtype == object or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
-            raise ValueError("init must be labels: integers or strings, without missing values.")
-        names, places = np.unique(labels, return_inverse=True)
-        if len(names) > self.n_clusters:
-            raise ValueError(
-                f"init has {len(names)} different labels, more than n_clusters={self.n_clusters}."
-            )
-        return places[data.source]
-
-    def _warm_labels(self, X) -> np.ndarray | None:
+    def _warm_labels(self, X: Any) -> np.ndarray | None:
         """Return the labels that the previous fit's model gives, for ``warm_start``."""
-        if not self.warm_start or not hasattr(self, "_paths"):
-            return None
-        if self._paths.shape[0] != self.n_clusters:
+        if not hasattr(self, "_paths") or self._paths.shape[0] != self.n_clusters:
             return None
         try:
-            return np.asarray(to_host(self.predict(X)))
+            return host_labels(self.predict(X))
         except ValueError:  # X does not fit the previous model
             return None
 
     # -- checks ---------------------------------------------------------------------------------
 
-    def _source(self, X, reset: bool) -> Any:
+    def _source(self, X: Any, reset: bool) -> Any:
         """Return X as a RowSource; the only function that checks the type of X."""
-        source = row_source(X, lazy=not reset)
+        source = None if isinstance(X, np.ndarray) else row_source(X, lazy=not reset)
         if source is None or source.in_memory:
             with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
                 X = validate_data(
@@ -287,92 +278,20 @@ class BaseMarginClustering(
             if reset and self._pairwise:
                 check_precomputed(X)
             return MemoryRows(X) if source is None else source.replaced(X)
-        self._check_source(source, reset)
-        return source
-
-    def _check_source(self, source, reset: bool) -> None:
-        """Check rows that are not an array: type, shape, column names, values."""
         if reset and (self._pairwise or not self._takes_blocks):
             what = "kernel='precomputed'" if self._takes_blocks else type(self).__name__
             raise ValueError(
                 f"{what} needs all rows in memory as an array, got {type(source).__name__}. Pass "
                 "an array, or fit a sample of the rows and predict the rest."
             )
-        if source.shape[0] == 0 or source.shape[1] == 0:
-            raise ValueError(
-                f"Found array with {source.shape[0]} sample(s) and {source.shape[1]} feature(s) "
-                f"(shape={source.shape}) while a minimum of 1 is required."
-            )
-        names, here = getattr(self, "feature_names_in_", None), source.column_names
-        if reset:
-            self.n_features_in_ = source.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            if here is not None:
-                self.feature_names_in_ = np.asarray(here, object)
-        elif source.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {source.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        elif names is not None and here is not None and list(names) != list(here):
-            raise ValueError(
-                "The feature names should match those that were passed during fit, in the same "
-                f"order. Expected {', '.join(map(str, names[:8]))}; got {', '.join(here[:8])}."
-            )
-        if isinstance(source, RowSource):
-            source.check()
+        check_columns(self, source, reset)
+        return source
 
-    @staticmethod
-    def _in_memory(source: RowSource) -> RowSource:
-        """Load few rows into memory, so that equal ones can be merged."""
-        if type(source) is MemoryRows or (source.shape[0] > MERGE_ROWS and not source.in_memory):
-            return source
-        X = source.take(slice(None))
-        check_magnitude(X)
-        return MemoryRows(X)
-
-    def _checked_weights(self, sample_weight, source) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        probe = repeated(0.0, source.shape[0])
-        weights = _check_sample_weight(np.asarray(to_host(sample_weight)), probe, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError(
-                f"sample_weight must not be negative; row {int(np.argmin(weights))} has "
-                f"{weights.min():g}."
-            )
-        if not (weights > 0).any():
-            raise ValueError("sample_weight is zero for all rows; at least one must be positive.")
-        lightest, heaviest = weights[weights > 0].min(), weights.max()
-        if lightest < LIGHTEST or heaviest > HEAVIEST:
-            raise ValueError(
-                f"sample_weight must be 0 or between {LIGHTEST:g} and {HEAVIEST:g}; got weights "
-                f"from {lightest:g} to {heaviest:g}. Multiply all of them by a constant, or set "
-                "the smallest to 0."
-            )
-        return weights
-
-    def _checked_partial_labels(self, partial_labels, n: int) -> np.ndarray | None:
-        if partial_labels is None:
-            return None
-        known = np.asarray(to_host(partial_labels))
-        if known.shape != (n,):
-            raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
-        if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
-            raise ValueError("partial_labels must be integers, with -1 for unknown.")
-        known = known.astype(np.int64)
-        if known.min() < -1 or known.max() >= self.n_clusters:
-            raise ValueError(
-                f"partial_labels must lie between 0 and n_clusters - 1 = {self.n_clusters - 1}, "
-                f"or be -1 for unknown; got values from {known.min()} to {known.max()}."
-            )
-        return known if (known >= 0).any() else None
-
-    def _checked_links(self, constraints, n: int, known) -> Links | None:
+    def _checked_links(self, constraints: Any, n: int, known: np.ndarray | None) -> Links | None:
         """Return constraints between rows, for the methods that use them."""
         return None
 
-    def _check_counts(self, X: RowSource, weights) -> None:
+    def _check_counts(self, X: RowSource, weights: np.ndarray | None) -> None:
         n = X.shape[0] if weights is None else int(np.count_nonzero(weights))
         k = self.n_clusters
         if n < k:
@@ -421,25 +340,35 @@ class BaseMarginClustering(
         True
         """
         rank = feature_rank(n_samples, n_features, self.kernel, self.n_components)
-        stored = 0 if self.kernel == "linear" and rank == n_features else n_samples * rank
-        itemsize = 4 if n_samples > 100_000 else 8
-        if in_blocks:
-            stored = 0
+        none_stored = in_blocks or (self.kernel == "linear" and rank == n_features)
+        stored, itemsize = 0 if none_stored else n_samples * rank, 4 if n_samples > 100_000 else 8
         merged = n_samples * n_features * 8 if n_samples <= MERGE_ROWS else 0
         return int(stored * itemsize + merged + 12 * 8 * n_samples + 4 * 8 * rank**2)
 
     # -- results --------------------------------------------------------------------------------
 
-    def _publish(self, model: Model, data, source, rows, weights, known, checked) -> None:
+    def _publish(
+        self,
+        model: Model,
+        data: FitInput,
+        source: Any,
+        rows: RowSource,
+        weights: np.ndarray | None,
+        known: np.ndarray | None,
+        checked: Any,
+    ) -> None:
         """Set the fitted attributes; no other function does."""
         scale = model.features.scale
         found, model = self._decided(model.in_raw_rows(), rows, weights, known)
         sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
+        lightest, entropy = data.weights.min(), hasattr(self, "size_entropy")
+        on_floor, told = model.sizes_told(sizes, lightest, data.whole, entropy)
         attributes = {
             **self._predict_attributes(model, scale, checked),
             "labels_": found.labels if rows is source else source.like(found.labels),
             "cluster_sizes_": sizes,
             "exemplar_indices_": found.exemplars,
+            "clusters_on_floor_": on_floor,
             "objective_": float(model.objective),
             "history_": list(model.history),
             "n_iter_": model.n_iter,
@@ -447,22 +376,36 @@ class BaseMarginClustering(
             **model.extras,
         }
         attributes |= self._label_attributes(attributes["labels_"], found.lead, data, model)
-        self._warn_about(model, sizes)
-        forget_fit(self)
+        if told is not None:
+            warnings.warn(told, UserWarning, stacklevel=5)
+        if model.stop_reason == MAX_ITER:
+            warnings.warn(
+                f"{type(self).__name__} did not converge within max_iter iterations; raise "
+                "max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        for name in list(vars(self)):  # what an earlier fit has set
+            if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
+                delattr(self, name)
         self.__dict__.update(attributes)
 
-    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
+    def _label_attributes(
+        self, labels: Any, lead: Any, data: FitInput, model: Model
+    ) -> dict[str, Any]:
         """Return fitted attributes that follow from the final labels."""
         return {}
 
-    def _decided(self, model: Model, rows, weights, known) -> tuple[Decided, Model]:
+    def _decided(
+        self, model: Model, rows: RowSource, weights: np.ndarray | None, known: np.ndarray | None
+    ) -> tuple[Decided, Model]:
         """Return the predicted labels, and the model with clusters in order of falling size."""
-        given = repeated(-1, rows.shape[0]) if known is None else known
-        held = repeated(1.0, rows.shape[0]) if weights is None else weights
+        n, names = rows.shape[0], None
+        given = np.broadcast_to(-1, n) if known is None else known
+        held = np.broadcast_to(1.0, n) if weights is None else weights
         found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
-        names = None
         if known is None:
-            order = found.order()
+            order = cluster_numbers(found.sizes, found.first)
             model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
             if found.ties:  # predict breaks ties by the new numbers
                 found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
@@ -478,7 +421,7 @@ class BaseMarginClustering(
                 labels = labels * (fixed < 0) + fixed * (fixed >= 0)
         return replace(found, labels=labels), model
 
-    def _predict_attributes(self, model: Model, scale: float, checked) -> dict[str, Any]:
+    def _predict_attributes(self, model: Model, scale: float, checked: Any) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs, by name."""
         names = {"n_features_in_": checked.n_features_in_}
         if hasattr(checked, "feature_names_in_"):
@@ -493,7 +436,7 @@ class BaseMarginClustering(
             "_n_features_out": len(model.paths),
         }
 
-    def _keep_checkpoint(self, lost: SchedulerLost, checked) -> None:
+    def _keep_checkpoint(self, lost: SchedulerLost, checked: Any) -> None:
         """Keep the best model found before the dask cluster was lost, for a warm start."""
         if lost.found is None:
             return
@@ -505,25 +448,9 @@ class BaseMarginClustering(
             "warm_start=True the next fit continues from it.",
         )
 
-    def _warn_about(self, model: Model, sizes: np.ndarray) -> None:
-        if (sizes == 0).any():
-            warnings.warn(
-                f"{int((sizes == 0).sum())} of {len(sizes)} clusters have no rows; raise balance "
-                "to set a minimum size.",
-                UserWarning,
-                stacklevel=5,
-            )
-        if model.stop_reason == MAX_ITER:
-            warnings.warn(
-                f"{type(self).__name__} did not converge within max_iter iterations; raise "
-                "max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
     # -- prediction -----------------------------------------------------------------------------
 
-    def _mapped(self, X, function, width: int | None = None) -> Any:
+    def _mapped(self, X: Any, function: Any, width: int | None = None) -> Any:
         """Apply a block function to every row of X; the result has the type of X."""
         check_is_fitted(self)
         source = self._source(X, reset=False)
@@ -533,7 +460,7 @@ class BaseMarginClustering(
             jobs = effective_n_jobs(self.n_jobs)
             return source.map(function, view, model.shared(), width, jobs)
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: Any) -> Any:
         """Return the score of every row for every cluster.
 
         Parameters
@@ -549,7 +476,7 @@ class BaseMarginClustering(
         """
         return self._mapped(X, margin_block, len(getattr(self, "_paths", ())))
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Return the cluster of every row.
 
         Parameters
@@ -564,7 +491,7 @@ class BaseMarginClustering(
         """
         return self._mapped(X, label_block)
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """Return the scores of :meth:`decision_function` as new features.
 
         Parameters
@@ -579,7 +506,7 @@ class BaseMarginClustering(
         """
         return self.decision_function(X)
 
-    def score(self, X, y=None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean loss of the rows.
 
         Parameters
@@ -598,15 +525,15 @@ class BaseMarginClustering(
         with np.errstate(over="ignore"):  # minus infinity for rows very far from the training rows
             return -float(self._mapped(X, losses, 1).mean())
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """Return the state without labels on a dask cluster: predict computes them again."""
-        state = super().__getstate__()
+        state: dict[str, Any] = super().__getstate__()
         labels = to_host(state.get("labels_"))
         if labels is not None and not isinstance(labels, np.ndarray):
             return {name: value for name, value in state.items() if name != "labels_"}
         return state | {"labels_": labels} if "labels_" in state else state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self._pairwise

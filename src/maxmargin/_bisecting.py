@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import StrOptions
 from ._core.dedup import FitInput
 from ._core.model import Model
@@ -155,21 +155,9 @@ class BisectingMarginClustering(BaseMarginClustering):
             history=objectives,
             n_iter=len(objectives),
             stop_reason=reason or worst_reason([m.stop_reason_ for m in fitted]),
+            balance=self._balance(),
             extras={"splits_": list(splits.models)},
         )
-
-    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict:
-        sizes = np.bincount(host_labels(labels)[data.source], data.weights, self.n_clusters)
-        balance = self._balance()
-        floor = size_floor(balance, data.weights.sum(), self.n_clusters, data.whole)
-        if sizes.min() < floor * (1 - 1e-9):
-            warnings.warn(
-                f"balance={balance} could not be met by these splits: the smallest cluster has "
-                f"{sizes.min():g} rows instead of {floor:g}.",
-                UserWarning,
-                stacklevel=6,
-            )
-        return {}
 
     def _grow(self, X, sample: FitInput):
         k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
@@ -225,7 +213,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         part = self._part(X, sample, indices)
         model._validate_params()
         with warnings.catch_warnings():
-            # One warning about all clusters follows in _label_attributes.
+            # One warning about all clusters follows when the fit is published.
             warnings.filterwarnings("ignore", "balance=")
             model._fit(part, sample.weights[indices], partial, watch=sample.watch)
         return model

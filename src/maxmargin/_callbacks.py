@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable
+from typing import Any, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -14,19 +16,19 @@ except ImportError:  # scikit-learn < 1.9
     class _Task:
         """Context of a fit or of one of its iterations: it calls the callbacks."""
 
-        def __init__(self, callbacks: list):
+        def __init__(self, callbacks: list[Any]) -> None:
             self.callbacks = callbacks
 
         def subcontext(self, task_name: str) -> _Task:
             """Context of a part of this task."""
             return _Task(self.callbacks)
 
-        def call_on_fit_task_begin(self, estimator) -> None:
+        def call_on_fit_task_begin(self, estimator: Any) -> None:
             """Report the start of the task."""
             for callback in self.callbacks:
                 callback.on_fit_task_begin(estimator, self)
 
-        def call_on_fit_task_end(self, estimator) -> bool:
+        def call_on_fit_task_end(self, estimator: Any) -> bool:
             """Report the end of the task; return whether a callback requests a stop."""
             # Every callback is called, even if the first one requests a stop.
             answers = [callback.on_fit_task_end(estimator, self) for callback in self.callbacks]
@@ -35,7 +37,7 @@ except ImportError:  # scikit-learn < 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """The part of scikit-learn's class of the same name that the estimators use."""
 
-        def set_callbacks(self, *callbacks):
+        def set_callbacks(self, *callbacks: Any) -> Self:
             """Set the callbacks of subsequent fits; without arguments, remove them.
 
             Parameters
@@ -61,7 +63,7 @@ except ImportError:  # scikit-learn < 1.9
                 self._skl_callbacks = list(callbacks)
             return self
 
-        def _init_callback_context(self, max_subtasks=None):
+        def _init_callback_context(self, max_subtasks: Any = None) -> Any:
             self._callback_fit_ctx = _Task(self._skl_callbacks)
             self._skl_callbacks_to_teardown = []
             for callback in self._skl_callbacks:
@@ -69,11 +71,11 @@ except ImportError:  # scikit-learn < 1.9
                 callback.setup(self, self._callback_fit_ctx)
             return self._callback_fit_ctx
 
-    def with_callbacks(method):
+    def with_callbacks(method: Callable[..., Any]) -> Any:
         """Call the callbacks' ``teardown`` when the method ends."""
 
         @functools.wraps(method)
-        def managed(estimator, *args, **kwargs):
+        def managed(estimator: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 return method(estimator, *args, **kwargs)
             finally:
@@ -109,14 +111,14 @@ class TimeLimit:
     >>> model = AlternatingMarginClustering().set_callbacks(TimeLimit(60))
     """
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float) -> None:
         if not seconds > 0:
             raise ValueError(f"seconds must be a positive number, got {seconds!r}.")
         self.seconds = seconds
         self._deadline = float("inf")
         self.expired = False
 
-    def setup(self, estimator, context):
+    def setup(self, estimator: Any, context: Any) -> None:
         """Start the clock.
 
         Parameters
@@ -126,7 +128,7 @@ class TimeLimit:
         """
         self._deadline, self.expired = time.monotonic() + self.seconds, False
 
-    def on_fit_task_begin(self, estimator, context):
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing.
 
         Parameters
@@ -135,7 +137,7 @@ class TimeLimit:
             Not used.
         """
 
-    def on_fit_task_end(self, estimator, context):
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
         """Request a stop once the time limit is exceeded.
 
         Parameters
@@ -151,7 +153,7 @@ class TimeLimit:
         self.expired = time.monotonic() > self._deadline
         return self.expired
 
-    def teardown(self, estimator, context):
+    def teardown(self, estimator: Any, context: Any) -> None:
         """Do nothing.
 
         Parameters
@@ -161,7 +163,7 @@ class TimeLimit:
         """
 
 
-def progress_callbacks() -> list:
+def progress_callbacks() -> list[Any]:
     """Return a progress bar, if scikit-learn >= 1.9 and rich are installed."""
     try:
         from sklearn.callback import ProgressBar
@@ -177,7 +179,7 @@ class FitWatch:
     Calling it returns the reason to stop, or None. Without callbacks it costs nothing.
     """
 
-    def __init__(self, estimator):
+    def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
         self.context = None
         self.reason: str | None = None

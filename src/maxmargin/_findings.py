@@ -200,8 +200,7 @@ def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[
 
 def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
     from ._core.dedup import count_distinct
-    from ._core.features import check_magnitude
-    from ._data.source import MemoryRows
+    from ._data.source import MemoryRows, check_magnitude
 
     try:
         check_magnitude(X)

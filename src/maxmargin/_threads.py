@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, Thread, local
 from typing import Any
@@ -17,7 +18,7 @@ _process_wide: dict[str, bool] = {}  # by path of the library
 
 
 @contextmanager
-def one_thread():
+def one_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread, because the last digits depend on their number.
 
     Some libraries have one thread count for the whole process (OpenBLAS), others one for every
@@ -32,41 +33,29 @@ def one_thread():
     ...     {library["num_threads"] for library in threadpool_info()}
     {1}
     """
+    global _inside
     if getattr(_own, "inside", False):
         yield
         return
-    counts = _enter()
-    try:
-        yield
-    finally:
-        _leave(counts)
-
-
-def _enter() -> list[tuple[Any, int]]:
-    """Set the limit; return the libraries to restore at the end of this use."""
-    global _inside
+    own: list[tuple[Any, int]] = []  # libraries that this use restores
     libraries = ThreadpoolController().lib_controllers
-    own: list[tuple[Any, int]] = []
     with _lock:
         for library in libraries:
             count = library.num_threads
-            if count is None or count <= 1:
-                continue
-            _set_count(library, 1)
-            (_outer if _is_process_wide(library) else own).append((library, count))
+            if count is not None and count > 1:
+                _set_count(library, 1)
+                (_outer if _is_process_wide(library) else own).append((library, count))
         _inside += 1
         _own.inside = True
-    return own
-
-
-def _leave(own: list[tuple[Any, int]]) -> None:
-    global _inside
-    with _lock:
-        _own.inside = False
-        _inside -= 1
-        _restore(own)
-        if _inside == 0:
-            _restore(_outer)
+    try:
+        yield
+    finally:
+        with _lock:
+            _own.inside = False
+            _inside -= 1
+            _restore(own)
+            if _inside == 0:
+                _restore(_outer)
 
 
 def _restore(counts: list[tuple[Any, int]]) -> None:
@@ -74,7 +63,7 @@ def _restore(counts: list[tuple[Any, int]]) -> None:
         _set_count(*counts.pop())
 
 
-def _set_count(library, count: int) -> None:
+def _set_count(library: Any, count: int) -> None:
     # From 3.7 on, threadpoolctl ignores calls while another thread is in charge of OpenBLAS.
     release = getattr(library, "clear_controlling_thread", None)
     if release is not None:
@@ -84,7 +73,7 @@ def _set_count(library, count: int) -> None:
         release(force=True)
 
 
-def _is_process_wide(library) -> bool:
+def _is_process_wide(library: Any) -> bool:
     """Whether another thread sees the limit that this one has set."""
     if library.filepath not in _process_wide:
         seen: list[int] = []

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from ._core.decisions import lead_of
+from ._core.model import lead_of
 from .constraints import PairwiseConstraints
 
 __all__ = ["PairQueries", "implied_classes"]

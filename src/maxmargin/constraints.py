@@ -8,25 +8,24 @@ them, so that links always refer to the right rows.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ._answers import CANNOT, MUST, Answer, read_answers, write_answers
-from ._core.link_graph import (
-    Contradiction,
-    cannot_clique,
-    groups_of,
-    odd_ring,
-    shortest_chain,
-)
 from ._core.links import (
+    Contradiction,
     Links,
+    cannot_clique,
     checked_count,
     checked_pairs,
     checked_weights,
+    groups_of,
+    odd_ring,
     random_pairs,
     recut,
+    shortest_chain,
 )
 from ._files import DataError
 
@@ -42,7 +41,7 @@ class ContradictionError(ValueError):
         Links that contradict each other; kept as an attribute.
     """
 
-    def __init__(self, contradiction: Contradiction):
+    def __init__(self, contradiction: Contradiction) -> None:
         super().__init__(
             f"constraints contradict each other: {contradiction}. Correct the links, or set "
             "on_conflict='soft' to allow violated links."
@@ -85,8 +84,14 @@ class PairwiseConstraints:
     """
 
     def __init__(
-        self, n_samples, must_link=(), cannot_link=(), *, must_weight=None, cannot_weight=None
-    ):
+        self,
+        n_samples: Any,
+        must_link: Any = (),
+        cannot_link: Any = (),
+        *,
+        must_weight: Any = None,
+        cannot_weight: Any = None,
+    ) -> None:
         self.n_samples = checked_count(n_samples)
         self.must_link = checked_pairs(must_link, "must_link", self.n_samples)
         self.cannot_link = checked_pairs(cannot_link, "cannot_link", self.n_samples)
@@ -108,7 +113,7 @@ class PairwiseConstraints:
     def __len__(self) -> int:
         return self.n_samples
 
-    def __getitem__(self, key) -> PairwiseConstraints:
+    def __getitem__(self, key: Any) -> PairwiseConstraints:
         """Return the links between the selected rows, renumbered.
 
         The links of a row selected twice are repeated. Links implied through rows that are not
@@ -124,7 +129,7 @@ class PairwiseConstraints:
             len(rows), must, cannot, must_weight=must_weight, cannot_weight=cannot_weight
         )
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: Any) -> bool:
         if not isinstance(other, PairwiseConstraints):
             return NotImplemented
         mine, theirs = vars(self), vars(other)
@@ -142,7 +147,7 @@ class PairwiseConstraints:
     # -- made from something else -----------------------------------------------------------------
 
     @classmethod
-    def from_labels(cls, y, *, n_pairs, random_state=None) -> PairwiseConstraints:
+    def from_labels(cls, y: Any, *, n_pairs: int, random_state: Any = None) -> PairwiseConstraints:
         """Draw random pairs of rows whose classes are known, without replacement.
 
         Parameters
@@ -180,7 +185,13 @@ class PairwiseConstraints:
 
     @classmethod
     def from_frame(
-        cls, frame, *, row_ids=None, n_samples=None, columns=None, weight=None
+        cls,
+        frame: Any,
+        *,
+        row_ids: Any = None,
+        n_samples: Any = None,
+        columns: Any = None,
+        weight: Any = None,
     ) -> PairwiseConstraints:
         """Read links from a table with two columns of row ids and a column of relations.
 
@@ -365,7 +376,9 @@ class PairwiseConstraints:
             return 1
         return -1 if (apart == pair).all(axis=1).any() else 0
 
-    def contradiction(self, n_clusters=None, partial_labels=None) -> Contradiction | None:
+    def contradiction(
+        self, n_clusters: int | None = None, partial_labels: Any = None
+    ) -> Contradiction | None:
         """Return links that contradict each other, or None.
 
         Parameters
@@ -403,7 +416,7 @@ class PairwiseConstraints:
             return found if clique else None
         return None
 
-    def check(self, n_clusters=None, partial_labels=None) -> None:
+    def check(self, n_clusters: int | None = None, partial_labels: Any = None) -> None:
         """Raise a :class:`ContradictionError` if the links cannot all be satisfied.
 
         Parameters
@@ -415,7 +428,7 @@ class PairwiseConstraints:
         if found is not None:
             raise ContradictionError(found)
 
-    def violations(self, labels) -> PairwiseConstraints:
+    def violations(self, labels: Any) -> PairwiseConstraints:
         """Return the links that labels violate.
 
         Parameters
@@ -436,7 +449,7 @@ class PairwiseConstraints:
         """
         return self.take(~self.links().satisfied(self._checked_labels(labels)))
 
-    def accuracy(self, labels) -> float:
+    def accuracy(self, labels: Any) -> float:
         """Return the weighted fraction of links that labels satisfy.
 
         Parameters
@@ -479,16 +492,16 @@ class PairwiseConstraints:
             cannot_weight=links.weights[~same],
         )
 
-    def _checked_labels(self, labels) -> np.ndarray:
-        labels = np.asarray(labels)
-        if labels.shape != self.shape:
+    def _checked_labels(self, labels: Any) -> np.ndarray:
+        given = np.asarray(labels)
+        if given.shape != self.shape:
             raise ValueError(
                 f"labels must have one entry for each of the {self.n_samples} rows, got shape "
-                f"{labels.shape}."
+                f"{given.shape}."
             )
-        return labels
+        return given
 
-    def _with_classes(self, partial_labels) -> tuple[int, np.ndarray, np.ndarray]:
+    def _with_classes(self, partial_labels: Any) -> tuple[int, np.ndarray, np.ndarray]:
         """Return the links, with one more row per known class that its rows are linked to."""
         if partial_labels is None:
             return self.n_samples, self.must_link, self.cannot_link
@@ -503,11 +516,11 @@ class PairwiseConstraints:
         return n + k, must, np.concatenate([self.cannot_link, apart])
 
 
-def _column_names(frame):
+def _column_names(frame: Any) -> Any:
     return frame.columns if hasattr(frame, "columns") else frame.keys()
 
 
-def _places(row_ids, ids, name) -> np.ndarray:
+def _places(row_ids: Any, ids: Any, name: str) -> np.ndarray:
     place = {value: i for i, value in enumerate(np.asarray(row_ids).tolist())}
     if len(place) < len(row_ids):
         raise ValueError("row_ids must be unique.")
@@ -517,7 +530,7 @@ def _places(row_ids, ids, name) -> np.ndarray:
     return np.array([place[value] for value in ids.tolist()], np.int64)
 
 
-def _relations(values) -> np.ndarray:
+def _relations(values: Any) -> np.ndarray:
     words = [
         str(int(v)) if isinstance(v, float) and v == int(v) else str(v) for v in values.tolist()
     ]

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from ._cluster_number import ClusterNumberChoice, stable_number
-from ._core.dedup import make_input
+from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
 from .least_squares import LeastSquaresMarginClustering
-from .least_squares._fit import (
-    kernel_map,
-    label_problem,
-    random_starts,
-    search_settings,
-)
+from .least_squares._fit import Settings, kernel_map, label_problem, random_starts, search_settings
 from .least_squares._label_search import search_labels
 from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
 
@@ -45,7 +41,7 @@ class ParameterChoice:
     best: dict[str, float]
     table: list[dict[str, float]]
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Any:
         """Plot the score of every setting and mark the best.
 
         Parameters
@@ -64,7 +60,12 @@ class ParameterChoice:
 
 
 def select_parameters(
-    X, n_clusters: int, grid: dict | None = None, *, n_restarts: int = 10, **params
+    X: Any,
+    n_clusters: int,
+    grid: dict[str, Any] | None = None,
+    *,
+    n_restarts: int = 10,
+    **params: Any,
 ) -> ParameterChoice:
     """Select gamma and ridge by stability times leave-one-out accuracy, without labels.
 
@@ -124,7 +125,9 @@ def select_parameters(
     return ParameterChoice({"gamma": best["gamma"], "ridge": best["ridge"]}, table)
 
 
-def _grid(grid, rows, rng) -> tuple[list[float], list[float]]:
+def _grid(
+    grid: dict[str, Any] | None, rows: Any, rng: np.random.Generator
+) -> tuple[list[float], list[float]]:
     grid = grid or {}
     unknown = set(grid) - {"gamma", "ridge"}
     if unknown:
@@ -136,7 +139,9 @@ def _grid(grid, rows, rng) -> tuple[list[float], list[float]]:
     return [float(g) for g in gammas], [float(r) for r in grid.get("ridge", RIDGES)]
 
 
-def _quality(similarity, data, chosen, settings) -> dict[str, float]:
+def _quality(
+    similarity: Any, data: FitInput, chosen: np.ndarray, settings: Settings
+) -> dict[str, float]:
     """Return the stability of the restarts and the leave-one-out accuracy of the best."""
     problem = label_problem(similarity, data.known[chosen], data, settings)
     search = search_settings(settings, data, 0.0)
@@ -153,13 +158,13 @@ def _quality(similarity, data, chosen, settings) -> dict[str, float]:
 
 
 def choose_n_clusters(
-    X,
-    estimator=None,
+    X: Any,
+    estimator: Any = None,
     *,
     k_range: Iterable[int] | None = None,
     n_subsamples: int | None = None,
     max_samples: int = 1000,
-    random_state=None,
+    random_state: Any = None,
 ) -> ClusterNumberChoice:
     """Choose the number of clusters by stability under subsampling.
 

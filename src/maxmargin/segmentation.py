@@ -25,7 +25,7 @@ from sklearn.cluster import KMeans
 
 from ._base import BaseMarginClustering
 from ._bisecting import BisectingMarginClustering
-from ._core.decisions import falling_sizes
+from ._core.model import falling_sizes
 from ._threads import one_thread
 from .alternating._estimator import AlternatingMarginClustering
 

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from typing import Any
 
 from numba.core import event
 
@@ -17,14 +18,14 @@ class _Interrupts(event.Listener):
     depth = 0
     dropped = False
 
-    def on_start(self, event):
+    def on_start(self, event: Any) -> None:
         """Note exceptions that are dropped from now on."""
         if threading.current_thread() is threading.main_thread():
             if self.depth == 0:
                 self.hook, sys.unraisablehook = sys.unraisablehook, self.note
             self.depth += 1
 
-    def on_end(self, event):
+    def on_end(self, event: Any) -> None:
         """Raise what was dropped."""
         if threading.current_thread() is threading.main_thread():
             self.depth -= 1
@@ -34,7 +35,7 @@ class _Interrupts(event.Listener):
                 self.dropped = False
                 raise KeyboardInterrupt
 
-    def note(self, unraisable):
+    def note(self, unraisable: Any) -> None:
         """Note KeyboardInterrupt; leave everything else to the earlier hook."""
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             self.dropped = True

@@ -13,15 +13,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._data.source import MemoryRows, RowSource, repeated
+from .._data.source import MemoryRows, RowSource
+from ._numba import fingerprint_csr, fingerprint_dense
 from .links import Links
-from .numba_fingerprint import fingerprint_csr, fingerprint_dense
 
 MERGE_ROWS = 10_000
-
-
-def _never(_objective: float) -> str | None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class FitInput:
     initial: np.ndarray | None = None
     rng: np.random.Generator = None  # type: ignore[assignment]
     n_jobs: int = 1
-    watch: Callable[[float], str | None] = _never
+    watch: Callable[[float], str | None] = lambda _objective: None
     names: Any = None
     constraints: Any = None
 
@@ -76,13 +72,6 @@ class FitInput:
     def n_given(self) -> int:
         """Number of rows the user gave."""
         return len(self.inverse)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether these are the user's rows in their order."""
-        if self.source is self.inverse:
-            return True
-        return len(self.source) == self.n_given and bool((np.diff(self.source) == 1).all())
 
     @property
     def has_known(self) -> bool:
@@ -121,7 +110,7 @@ class FitInput:
         )
 
 
-def row_fingerprints(X) -> np.ndarray:
+def row_fingerprints(X: Any) -> np.ndarray:
     """128 bits per row that depend on its values alone, (n, 2) uint64.
 
     Examples
@@ -144,13 +133,15 @@ def row_fingerprints(X) -> np.ndarray:
     return out
 
 
-def make_input(X: RowSource, weights, known, merge: bool) -> FitInput:
+def make_input(
+    X: RowSource, weights: np.ndarray | None, known: np.ndarray | None, merge: bool
+) -> FitInput:
     """Drop rows of weight zero; merge and sort equal rows if there are few enough."""
     n = X.shape[0]
     whole = weights is None or bool((weights == np.round(weights)).all())
     if weights is None:  # no memory for what is the same for all rows
-        weights = np.ones(n) if n <= MERGE_ROWS else repeated(1.0, n)
-    known = repeated(-1, n) if known is None else known
+        weights = np.ones(n) if n <= MERGE_ROWS else np.broadcast_to(1.0, n)
+    known = np.broadcast_to(-1, n) if known is None else known
     source = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     if (weights == 0).any():
         source = np.flatnonzero(weights)
@@ -175,7 +166,9 @@ def make_input(X: RowSource, weights, known, merge: bool) -> FitInput:
     return FitInput(MemoryRows(values[first]), merged, known[first], whole, source[first], inverse)
 
 
-def with_links(sample: FitInput, links: Links, weights: np.ndarray | None, known) -> FitInput:
+def with_links(
+    sample: FitInput, links: Links, weights: np.ndarray | None, known: np.ndarray | None
+) -> FitInput:
     """Add links between the user's rows, and the weight of the rows without any.
 
     ``weights`` and ``known`` are the user's, before equal rows were merged: one of two equal rows

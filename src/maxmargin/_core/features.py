@@ -15,6 +15,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,11 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from .._data.source import LARGEST, LARGEST32, MemoryRows, RowSource, all_equal, repeated
-from .interrupt import interruptible
-from .lapack import eigh
-from .rows import Block, Rows, added, weighted_sum
+from .._data.source import BlockResult, MemoryRows, RowSource, all_equal
+from .lapack import eigh, interruptible
+from .rows import Block, Rows, weighted_sum
 
+Kernel = str | Callable[..., Any]
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
 _USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
 _SHIFT_INVARIANT = ("rbf", "laplacian")
@@ -72,8 +74,8 @@ class FeatureMap:
         Type in which features are stored.
     """
 
-    kernel: str | Callable
-    params: dict
+    kernel: Kernel
+    params: dict[str, Any]
     landmarks: Any  # ndarray, csr_matrix or None
     projection: np.ndarray | None
     input_offset: np.ndarray | None
@@ -85,17 +87,13 @@ class FeatureMap:
     @property
     def rank(self) -> int:
         """Number of features."""
-        return self.offset.shape[0]
+        return len(self.offset)
 
-    def rows(self, X, n_jobs: int = 1) -> Rows:
+    def rows(self, X: Any, n_jobs: int = 1) -> Rows:
         """Return rows of Z, mapped tile by tile as they are read: nothing is stored."""
         if self.landmarks is None:
             return Rows(X, self.offset, self.scale, n_jobs)
         return Rows(X, n_jobs=n_jobs, features=self)
-
-    def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """Return the same rows of Z, mapped once and kept if there is memory for them."""
-        return mapped_rows(self, X, n_jobs)
 
     def part(self, rows: np.ndarray) -> FeatureMap:
         """Return the map to the kernel values of some of the landmarks."""
@@ -103,7 +101,7 @@ class FeatureMap:
             return self
         return replace(self, landmarks=self.landmarks[rows], offset=self.offset[rows])
 
-    def sent(self, send: Callable, xp) -> FeatureMap:
+    def sent(self, send: Callable[..., Any], xp: Any) -> FeatureMap:
         """Return the map with its arrays in another namespace; ``send`` takes them there."""
         if self.kernel not in DEVICE_KERNELS:
             raise ValueError(
@@ -115,7 +113,7 @@ class FeatureMap:
         moved = {name: send(getattr(self, name), dtype) for name in arrays}
         return replace(self, dtype=dtype, **moved)
 
-    def values(self, X, xp=np):
+    def values(self, X: Any, xp: Any = np) -> Any:
         """Return Z of a tile of raw rows."""
         if self.landmarks is None:
             Z = X.toarray() if sparse.issparse(X) else X
@@ -128,12 +126,12 @@ class FeatureMap:
         Z *= self.scale
         return Z
 
-    def points(self, X):
+    def points(self, X: Any) -> Any:
         """Return raw rows as the kernel sees them: shifted and projected."""
-        shifted = _shifted(X, self.input_offset)
+        shifted = X if self.input_offset is None else X - self.input_offset
         return shifted if self.axes is None else shifted @ self.axes
 
-    def kernel_values(self, X, xp=np):
+    def kernel_values(self, X: Any, xp: Any = np) -> Any:
         """Return the kernel between raw rows and the landmarks."""
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.landmarks])
@@ -144,18 +142,14 @@ class FeatureMap:
         return evaluate_kernel(X, landmarks, self.kernel, self.params, xp)
 
 
-def mapped_rows(features, X, n_jobs: int = 1) -> Rows:
+def mapped_rows(features: Any, X: Any, n_jobs: int = 1) -> Rows:
     """Return rows of ``features.values``, stored where X is if there is memory for them."""
     X = X if isinstance(X, RowSource) else MemoryRows(X)
     kept = X.mapped(features, n_jobs)
     return Rows(X, n_jobs=n_jobs, features=features) if kept is None else Rows(kept, n_jobs=n_jobs)
 
 
-def _shifted(X, offset):
-    return X if offset is None else X - offset
-
-
-def evaluate_kernel(X, Y, kernel, params: dict, xp=np):
+def evaluate_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any], xp: Any = np) -> Any:
     """Return the kernel matrix between two sets of rows; a value that is not finite is an error.
 
     Examples
@@ -181,7 +175,7 @@ def evaluate_kernel(X, Y, kernel, params: dict, xp=np):
     return K
 
 
-def _device_kernel(X, Y, kernel: str, params: dict, xp):
+def _device_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any], xp: Any) -> Any:
     """Return a kernel of scikit-learn's by its formula, in any array namespace."""
     if kernel == "rbf":
         return gaussian_of(negative_squares(X, Y, xp), params["gamma"], xp)
@@ -201,7 +195,7 @@ def _device_kernel(X, Y, kernel: str, params: dict, xp):
     return K
 
 
-def gaussian_of(D, gamma, xp=np):
+def gaussian_of(D: Any, gamma: Any, xp: Any = np) -> Any:
     """Return ``exp(gamma D)`` of minus the squared distances D; of several gammas, the mean.
 
     Examples
@@ -218,7 +212,7 @@ def gaussian_of(D, gamma, xp=np):
         return np.exp(D, out=D)
 
 
-def negative_squares(X, Y, xp=np):
+def negative_squares(X: Any, Y: Any, xp: Any = np) -> Any:
     """Return minus the squared Euclidean distances between two sets of dense rows.
 
     Examples
@@ -236,19 +230,9 @@ def negative_squares(X, Y, xp=np):
     return xp.where(D > 0.0, xp.zeros_like(D), D)
 
 
-def check_magnitude(X) -> None:
-    """Raise an error for values whose squares overflow or underflow."""
-    values = X.data if sparse.issparse(X) else X
-    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
-    limit = LARGEST if values.dtype == np.float64 else LARGEST32
-    if largest > limit or 0.0 < largest < 1.0 / limit:
-        raise ValueError(
-            f"The largest absolute value in X is {largest:.3g}, outside {1.0 / limit:g} to "
-            f"{limit:g}: squares overflow or underflow in {values.dtype}. Rescale X."
-        )
-
-
-def kernel_params(X: RowSource, kernel, gamma, degree, coef0, rng) -> dict:
+def kernel_params(
+    X: RowSource, kernel: Kernel, gamma: Any, degree: float, coef0: float, rng: np.random.Generator
+) -> dict[str, Any]:
     """Return the keyword arguments of the kernel; gamma="median" and "half-median" become numbers.
 
     Examples
@@ -274,7 +258,7 @@ def kernel_params(X: RowSource, kernel, gamma, degree, coef0, rng) -> dict:
     return params
 
 
-def median_distance(X, rng, squared: bool = True) -> float:
+def median_distance(X: Any, rng: np.random.Generator, squared: bool = True) -> float:
     """Median squared Euclidean (or Manhattan) distance between distinct rows of a subsample.
 
     Examples
@@ -296,13 +280,13 @@ def median_distance(X, rng, squared: bool = True) -> float:
 
 
 def fit_features(
-    X,
-    weights,
+    X: Any,
+    weights: np.ndarray,
     *,
-    kernel,
-    params,
-    n_components,
-    rng,
+    kernel: Kernel,
+    params: dict[str, Any],
+    n_components: int | str | None,
+    rng: np.random.Generator,
     n_jobs: int = 1,
     center: bool = True,
     widest: int | None = MAX_LINEAR_WIDTH,
@@ -329,15 +313,15 @@ def fit_features(
         Whether n_components="auto" means the leading 100 features of 400 random landmarks, as it
         always does for kernel="auto".
     """
-    if _is_identity(X, kernel, n_components, widest):
-        return _linear_features(X, weights, n_jobs, center)
-    n = X.shape[0]
-    dtype = np.dtype(X.dtype)
-    if n > FLOAT32_ROWS:
-        dtype = np.dtype(np.float32)
+    n, d = X.shape
+    all_columns = n_components in ("auto", None) or int(n_components) >= d
+    if kernel == "linear" and all_columns and (widest is None or d <= widest):
+        rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights, center)
+        return FeatureMap(kernel, {}, None, None, None, centre, scale, np.dtype(X.dtype)), rows
+    dtype = np.dtype(np.float32 if n > FLOAT32_ROWS else X.dtype)
     rank = None
     if kernel == "auto" or (truncated and n_components == "auto" and kernel != "precomputed"):
-        rank = AUTO_RANK if n_components == "auto" else n_components
+        rank = AUTO_RANK if isinstance(n_components, str) else n_components
     if kernel == "auto":
         kernel = "cosine" if is_text(X) else "rbf"
         gamma = kernel_params(X, kernel, "median", 3, 1, rng).get("gamma", 0.0)
@@ -351,18 +335,24 @@ def fit_features(
             kernel, {}, axes, np.eye(len(axes)), None, np.zeros(len(axes)), 1.0, dtype
         )
     else:
-        if rank is None:
-            chosen = _landmark_indices(X, offset, kernel, params, n_components, rng)
-        else:
+        if rank is not None:
             many = AUTO_LANDMARKS if n > AUTO_ALL else n
             chosen = np.sort(rng.choice(n, max(many, min(rank, n)), replace=False))
+        elif n_components is None:
+            chosen = np.arange(n)
+        elif n > GREEDY_ROWS:
+            many = feature_rank(n, d, kernel, n_components)
+            chosen = np.sort(rng.choice(n, many, replace=False))
+        else:
+            many = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
+            chosen = pivoted_cholesky(X.take(slice(None)), offset, kernel, params, many)
         picked = X.take(chosen)
-        landmarks = chosen if kernel == "precomputed" else _shifted(picked, offset)
-        fmap = FeatureMap(kernel, params, landmarks, None, offset, np.zeros(0), 1.0, dtype)
+        fmap = FeatureMap(kernel, params, None, None, offset, np.zeros(0), 1.0, dtype)
+        fmap = replace(fmap, landmarks=chosen if kernel == "precomputed" else fmap.points(picked))
         among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(picked)
         projection = kernel_basis(among, kernel, dtype)[:, :rank]
         fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
-    rows, centre, scale = centred_rows(fmap.stored_rows(X, n_jobs), weights, center)
+    rows, centre, scale = centred_rows(mapped_rows(fmap, X, n_jobs), weights, center)
     fmap = replace(fmap, offset=centre, scale=scale)
     if rows.features is not None:
         return fmap, fmap.rows(X, n_jobs)
@@ -388,7 +378,7 @@ def is_text(X: RowSource) -> bool:
     return X.shape[1] >= TEXT_WIDTH and share < TEXT_SHARE
 
 
-def text_axes(X: RowSource, rank: int, rng) -> np.ndarray:
+def text_axes(X: RowSource, rank: int, rng: np.random.Generator) -> np.ndarray:
     """Return the leading principal axes of some rows of unit length, as rows.
 
     The cosine kernel between a row and an axis is the row's coordinate on that axis.
@@ -396,10 +386,12 @@ def text_axes(X: RowSource, rank: int, rng) -> np.ndarray:
     some = X.take(np.arange(0, X.shape[0], -(-X.shape[0] // AXES_ROWS)))
     unit = normalize(sparse.csr_matrix(some, dtype=np.float64))
     rank = min(rank, *unit.shape)
-    return randomized_svd(unit, rank, n_iter=3, random_state=int(rng.integers(2**31 - 1)))[2]
+    return np.asarray(
+        randomized_svd(unit, rank, n_iter=3, random_state=int(rng.integers(2**31 - 1)))[2]
+    )
 
 
-def feature_rank(n: int, d: int, kernel, n_components) -> int:
+def feature_rank(n: int, d: int, kernel: Kernel, n_components: int | str | None) -> int:
     """Upper bound on the number of features of the map."""
     if kernel == "linear" and d <= MAX_LINEAR_WIDTH and n_components in ("auto", None):
         return d
@@ -412,22 +404,9 @@ def feature_rank(n: int, d: int, kernel, n_components) -> int:
     return min(n, GREEDY_RANK if n <= GREEDY_ROWS else NYSTROEM_RANK)
 
 
-def _is_identity(X, kernel, n_components, widest) -> bool:
-    if kernel != "linear":
-        return False
-    d = X.shape[1]
-    return (widest is None or d <= widest) and (
-        n_components in ("auto", None) or int(n_components) >= d
-    )
-
-
-def _linear_features(X, weights, n_jobs, center) -> tuple[FeatureMap, Rows]:
-    rows, centre, scale = centred_rows(Rows(X, n_jobs=n_jobs), weights, center)
-    fmap = FeatureMap("linear", {}, None, None, None, centre, scale, np.dtype(X.dtype))
-    return fmap, rows
-
-
-def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.ndarray, float]:
+def centred_rows(
+    rows: Rows, weights: np.ndarray, center: bool = True
+) -> tuple[Rows, np.ndarray, float]:
     """Centre rows (optionally) and scale them to unit mean square, in two passes.
 
     Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
@@ -437,7 +416,7 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
     centre = centre_of(raw, weights) if center else np.zeros(rows.shape[1])
     centred = replace(raw, offset=centre)
     total = float(weights.sum())
-    mean_square, plain = added(centred.run(square_block, (total,), (weights,))[1])
+    mean_square, plain = reduce(add, centred.run(square_block, (total,), (weights,))[1])
     if rows.is_sparse:
         mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
     else:
@@ -450,11 +429,11 @@ def centred_rows(rows: Rows, weights, center: bool = True) -> tuple[Rows, np.nda
 def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """Weighted mean row."""
     n = len(weights)
-    shares = repeated(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
-    return weighted_sum(rows, shares)[0]
+    shares = np.broadcast_to(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
+    return np.asarray(weighted_sum(rows, shares)[0])
 
 
-def square_block(block: Block, parts, total: float):
+def square_block(block: Block, parts: Any, total: float) -> BlockResult:
     """Block function: mean square of centred rows (dense) and of the rows as they are (CSR)."""
     xp, shares = block.xp, parts[0] / total
     if block.is_sparse:
@@ -469,21 +448,12 @@ def square_block(block: Block, parts, total: float):
     return (), np.array([mean, 0.0])
 
 
-def _landmark_indices(X, offset, kernel, params, n_components, rng) -> np.ndarray:
-    n = X.shape[0]
-    if n_components is None:
-        return np.arange(n)
-    if n > GREEDY_ROWS:
-        rank = feature_rank(n, X.shape[1], kernel, n_components)
-        return np.sort(rng.choice(n, rank, replace=False))
-    rank = min(n, GREEDY_RANK if n_components == "auto" else int(n_components))
-    return pivoted_cholesky(X.take(slice(None)), offset, kernel, params, rank)
-
-
-def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE) -> np.ndarray:
+def pivoted_cholesky(
+    X: Any, offset: np.ndarray | None, kernel: Kernel, params: dict[str, Any], rank: int
+) -> np.ndarray:
     """Greedy landmarks: each is the row worst explained by those before it.
 
-    Stops when the unexplained part of the trace falls below ``tolerance`` of it.
+    Stops when the unexplained part of the trace falls below a tolerance.
 
     Examples
     --------
@@ -492,9 +462,9 @@ def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE)
     array([0, 2])
     """
     n = X.shape[0]
-    shifted = X if kernel == "precomputed" else _shifted(X, offset)
+    shifted = X if offset is None else X - offset
     residual = kernel_diagonal(shifted, kernel, params)
-    enough = tolerance * max(residual.sum(), 0.0)
+    enough = TRACE_TOLERANCE * max(residual.sum(), 0.0)
     factor = np.zeros((n, rank))
     chosen: list[int] = []
     for j in range(rank):
@@ -515,7 +485,7 @@ def pivoted_cholesky(X, offset, kernel, params, rank, tolerance=TRACE_TOLERANCE)
     return np.array(sorted(chosen) or [0])
 
 
-def kernel_diagonal(X, kernel, params) -> np.ndarray:
+def kernel_diagonal(X: Any, kernel: Kernel, params: dict[str, Any]) -> np.ndarray:
     """Kernel of every row with itself."""
     n = X.shape[0]
     if kernel == "precomputed":
@@ -528,17 +498,17 @@ def kernel_diagonal(X, kernel, params) -> np.ndarray:
     return np.array([evaluate_kernel(X[[i]], X[[i]], kernel, params)[0, 0] for i in range(n)])
 
 
-def kernel_basis(K, kernel, dtype) -> np.ndarray:
+def kernel_basis(K: np.ndarray, kernel: Kernel, dtype: Any) -> np.ndarray:
     """M with ``M' K(L, L) M = I`` on the positive part of the spectrum."""
     K = np.asarray(K, np.float64)
-    lam, U = interruptible(len(K), eigh, 0.5 * (K + K.T))
+    lam, U = eigh(0.5 * (K + K.T))
     top = max(lam[-1], 0.0)
     if lam[0] < -1e-6 * max(top, 1e-300):
-        message = (
+        warnings.warn(
             f"kernel={kernel!r} is not positive semi-definite: its smallest eigenvalue is "
-            f"{lam[0]:.3g}, its largest {top:.3g}."
+            f"{lam[0]:.3g}, its largest {top:.3g}. The negative part is dropped.",
+            stacklevel=2,
         )
-        warnings.warn(f"{message} The negative part is dropped.", UserWarning, stacklevel=2)
     # Directions below the rounding error of the kernel are noise, amplified by 1 / sqrt(lambda).
     keep = lam > (1e-10 if dtype == np.float64 else 1e-6) * top
     if not keep.any():
@@ -546,10 +516,10 @@ def kernel_basis(K, kernel, dtype) -> np.ndarray:
     # Largest first; a fixed sign makes the features reproducible.
     U, lam = U[:, keep][:, ::-1], lam[keep][::-1]
     U = U * np.sign(U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])])
-    return U / np.sqrt(lam)
+    return np.asarray(U / np.sqrt(lam))
 
 
-def check_precomputed(K) -> None:
+def check_precomputed(K: np.ndarray) -> None:
     """A precomputed kernel must be a symmetric square matrix."""
     if sparse.issparse(K):
         raise ValueError("kernel='precomputed' needs a dense matrix, got a sparse one.")

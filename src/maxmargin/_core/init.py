@@ -1,12 +1,36 @@
-"""Initial labels that two or more methods use."""
+r"""Initial labels: k-means, and single moves on a tempered, whitened between-cluster scatter.
+
+For rows Z of unit mean square and their second moment C, the points
+:math:`\Phi = Z (C + \lambda)^{-1/2}` make every direction that the regulariser allows count alike.
+Labels are sought that raise
+
+.. math::
+    J_p = \sum_h \Big| \sum_{i \in h} v_i \phi_i \Big|^2 / n_h^p
+
+by moves of single rows. p = 1 is indifferent to the sizes of the clusters, p = 0 asks for even
+ones; three values in between are tried, since no one of them is best on all data.
+"""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+
+from ._numba import tempered_ascent
+from .lapack import eigh
+from .rows import Rows
+
+RIDGES = (0.01, 0.001)
+POWERS = (0.5, 0.25, 0.75)
+N_STARTS, N_SEEDED = 15, 6  # the given labels, then seeded as in k-means++, the rest random
+N_KICKS, N_KEPT = 4, 3  # kicks of the best labels, and distinct labels kept, for each power
+RANK = 100  # most components that the points have
+ROUNDS = 50
 
 
 def integer_seed(rng: np.random.Generator) -> int:
@@ -14,7 +38,9 @@ def integer_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1))
 
 
-def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndarray:
+def kmeans_labels(
+    X: Any, n_clusters: int, weights: np.ndarray | None, rng: np.random.Generator, n_init: int = 10
+) -> np.ndarray:
     """Labels of the best of ``n_init`` runs of k-means.
 
     Examples
@@ -24,10 +50,12 @@ def kmeans_labels(X, n_clusters: int, weights, rng, n_init: int = 10) -> np.ndar
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    return fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_
+    return np.asarray(fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_)
 
 
-def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None) -> KMeans:
+def fitted_kmeans(
+    X: Any, n_clusters: int, seed: int, n_init: int = 10, weights: np.ndarray | None = None
+) -> KMeans:
     """Fit k-means without its warning about few distinct rows, which is harmless here."""
     # The scale of weights changes no partition; their products with squares can overflow.
     weights = None if weights is None else weights / weights.max()
@@ -35,3 +63,171 @@ def fitted_kmeans(X, n_clusters: int, seed: int, n_init: int = 10, weights=None)
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(n_clusters, n_init=n_init, random_state=seed)
         return model.fit(X, sample_weight=weights)
+
+
+def label_starts(
+    rows: Rows,
+    weights: np.ndarray,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    known: np.ndarray,
+    first: np.ndarray | None = None,
+    floor: float = 0.0,
+    n_starts: int = N_STARTS,
+    n_seeded: int | None = None,
+) -> list[np.ndarray]:
+    """Return distinct labels of large J_p, for two strengths of whitening and three powers p.
+
+    Parameters
+    ----------
+    rows : Rows
+        Few rows: they are brought to the host.
+    weights : ndarray of shape (n,)
+    k : int
+    rng : numpy Generator
+    known : ndarray of shape (n,)
+        Labels that stay, -1 where a row is free.
+    first : ndarray of shape (n,), optional
+        Labels to start from beside the random ones.
+    floor : float
+        Least weight of a cluster in a move.
+    n_starts : int
+        Labels that are improved for every strength of whitening.
+    n_seeded : int, optional
+        How many of them are seeded as in k-means++.
+
+    Examples
+    --------
+    >>> Z = np.repeat([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 5, axis=0)
+    >>> found = label_starts(Rows(Z - Z.mean(axis=0)), np.ones(15), 3, np.random.default_rng(0),
+    ...                      known=np.full(15, -1))
+    >>> [len(np.unique(labels[5 * i : 5 * i + 5])) for labels in found[:1] for i in range(3)]
+    [1, 1, 1]
+    """
+    n, share = len(weights), weights / weights.sum()
+    points, spectrum = principal_points(rows, share)
+    fixed = known >= 0
+    found: dict[bytes, np.ndarray] = {}
+    n_seeded = min(N_SEEDED, n_starts) if n_seeded is None else n_seeded
+    starts: list[np.ndarray] = []
+    for ridge in RIDGES:
+        phi = points / np.sqrt(spectrum + ridge)
+        moved = phi * share[:, None]
+        if not starts:  # the next ridge goes on from the labels of the last one
+            starts = [] if first is None else [named(first, known, weights, k)]
+            for _ in range(min(n_seeded, n_starts - len(starts))):
+                starts.append(named(seeded_labels(phi, share, k, rng), known, weights, k))
+            while len(starts) < n_starts:
+                starts.append(np.where(fixed, known, rng.permutation(n) % k))
+        for power in POWERS:
+
+            def improved(
+                labels: np.ndarray, moved: np.ndarray = moved, power: float = power
+            ) -> tuple[float, np.ndarray]:
+                labels = labels.astype(np.int64)
+                bound = floor * share.sum() / weights.sum()
+                value = tempered_ascent(moved, share, fixed, labels, k, power, bound, ROUNDS)
+                # Kicks go by numbers: equal partitions must have equal ones, whatever the rounding.
+                return value, labels if fixed.any() else canonical(labels)
+
+            pool = sorted((improved(labels) for labels in starts), key=lambda pair: -pair[0])
+            for _ in range(N_KICKS):
+                pool.append(improved(kicked(pool[0][1], fixed, k, rng)))
+                pool.sort(key=lambda pair: -pair[0])
+            starts = [labels for _, labels in pool[:n_starts]]
+            kept = 0
+            for at, (value, labels) in enumerate(pool):
+                if at and value > pool[at - 1][0] * (1.0 - 1e-9):
+                    continue  # the same labels by other numbers
+                found.setdefault(canonical(labels).tobytes(), labels)
+                kept += 1
+                if kept == N_KEPT:
+                    break
+    return list(found.values())
+
+
+def principal_points(rows: Rows, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows in their leading principal components, and the components' mean squares."""
+    root = np.sqrt(share)
+    if rows.is_sparse or rows.shape[1] > rows.shape[0]:
+        gram = row_products(rows) * np.outer(root, root)
+        lam, U = eigh(gram)
+        lam, U = _leading(lam, U)
+        return U * np.sqrt(lam) / root[:, None], lam
+    Z = rows.values().astype(np.float64, copy=False)
+    weighted = Z * root[:, None]
+    lam, V = _leading(*eigh(weighted.T @ weighted))
+    return Z @ V, lam
+
+
+def _leading(lam: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keep = np.flatnonzero(lam > 1e-9 * max(lam[-1], 1e-300))[::-1][:RANK]
+    return lam[keep], vectors[:, keep]
+
+
+def row_products(rows: Rows) -> np.ndarray:
+    """Return Z Z' of few rows; CSR rows are not made dense."""
+    if not rows.is_sparse:
+        Z = rows.values().astype(np.float64, copy=False)
+        return np.asarray(Z @ Z.T)
+    X = rows.source.take(slice(None)).astype(np.float64)
+    gram = (X @ X.T).toarray()
+    if rows.offset is not None:
+        cross = X @ rows.offset
+        gram += float(rows.offset @ rows.offset) - cross[:, None] - cross[None, :]
+    return np.asarray(gram * rows.scale**2)
+
+
+def seeded_labels(
+    points: np.ndarray, share: np.ndarray, k: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the nearest of k rows drawn far from one another, as k-means++ draws them."""
+    nearest = np.full(len(points), np.inf)
+    labels = np.zeros(len(points), np.int64)
+    for h in range(k):
+        chances = share if h == 0 or not (nearest * share).any() else nearest * share
+        at = np.searchsorted(np.cumsum(chances), rng.random() * chances.sum(), side="right")
+        seed = points[min(int(at), len(points) - 1)]
+        distance = ((points - seed) ** 2).sum(axis=1)
+        labels = np.where(distance < nearest, h, labels)
+        nearest = np.minimum(nearest, distance)
+    return labels
+
+
+def kicked(labels: np.ndarray, fixed: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Merge two clusters and split a third one in their place; of only two, deal them out anew."""
+    labels = labels.copy()
+    a, b, c = rng.choice(k, 3, replace=False) if k > 2 else (0, 1, 0)
+    labels[(labels == b) & ~fixed] = a
+    rows = np.flatnonzero((labels == c) & ~fixed)
+    labels[rows] = np.where(rng.random(len(rows)) < 0.5, b, c)
+    return labels
+
+
+def named(labels: np.ndarray, known: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
+    """Return the labels with the numbers that agree best with known ones, which replace them.
+
+    Examples
+    --------
+    >>> named(np.array([0, 0, 1, 1]), np.array([1, -1, -1, -1]), np.ones(4), 2)
+    array([1, 1, 0, 0])
+    """
+    fixed = known >= 0
+    if not fixed.any():
+        return labels
+    agreement = np.zeros((k, k))
+    np.add.at(agreement, (labels[fixed], known[fixed]), weights[fixed])
+    return np.where(fixed, known, linear_sum_assignment(-agreement)[1][labels])
+
+
+def canonical(labels: np.ndarray) -> np.ndarray:
+    """Return the same partition with clusters numbered by their first row.
+
+    Examples
+    --------
+    >>> canonical(np.array([2, 0, 2, 1]))
+    array([0, 1, 0, 2])
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]

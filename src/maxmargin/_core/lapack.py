@@ -1,41 +1,68 @@
-"""LAPACK routines that release the global interpreter lock.
+"""Long LAPACK calls that Ctrl-C can interrupt.
 
-scipy's wrappers hold the lock until LAPACK returns, so that even a waiting thread cannot react to
-Ctrl-C. These are the same routines of the same library, called without the lock.
+scipy's wrappers hold the global interpreter lock until LAPACK returns, so that even a waiting
+thread cannot react to Ctrl-C. ``eigh`` and ``invert_definite`` call the same routines of the same
+library without the lock.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
 
 import numpy as np
 from numba.extending import get_cython_function_address
 
-__all__ = ["eigh", "invert_definite"]
+LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
 
 
-def _call(name: str, *args) -> int:
+def interruptible(rows: int, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return ``work(*args, **kwargs)``, computed in a separate thread if it may take long.
+
+    LAPACK does not check for signals. The calling thread waits and returns immediately when it is
+    interrupted; the result of the call is then discarded. The work must not hold the global
+    interpreter lock.
+
+    Examples
+    --------
+    >>> interruptible(5000, sum, [1, 2, 3])
+    6
+    """
+    if rows <= LONG_ROWS:
+        return work(*args, **kwargs)
+    outcome: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            outcome["result"] = work(*args, **kwargs)
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["result"]
+
+
+def _call(name: str, *args: bytes | int | float | np.ndarray) -> int:
     """Call a LAPACK routine with arrays, characters and numbers; return its error code."""
     info = ctypes.c_int(0)
-    values = [_value(arg) for arg in args]
-    kinds = [ctypes.c_void_p] * (len(args) + 1)
+    kinds: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
+    values: list[Any] = [kinds.get(type(arg), np.asarray)(arg) for arg in args]
     address = get_cython_function_address("scipy.linalg.cython_lapack", name)
-    routine = ctypes.CFUNCTYPE(None, *kinds)(address)
+    routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(args) + 1))(address)
     pointers = [v.ctypes.data if isinstance(v, np.ndarray) else ctypes.addressof(v) for v in values]
     routine(*pointers, ctypes.addressof(info))
     return info.value
 
 
-def _value(arg):
-    if isinstance(arg, bytes):
-        return ctypes.c_char(arg)
-    if isinstance(arg, int):
-        return ctypes.c_int(arg)
-    return ctypes.c_double(arg) if isinstance(arg, float) else arg
-
-
 def invert_definite(A: np.ndarray) -> int:
-    """Inverse of a symmetric positive definite matrix, in the upper triangle of its own memory.
+    """Replace the upper triangle of a symmetric positive definite matrix by its inverse's.
 
     Returns 0, or LAPACK's error code if the matrix is not positive definite.
 
@@ -53,7 +80,7 @@ def invert_definite(A: np.ndarray) -> int:
 
 
 def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues, rising, and eigenvectors of a symmetric matrix, from its lower triangle.
+    """Return eigenvalues, rising, and eigenvectors of a symmetric matrix's lower triangle.
 
     Examples
     --------
@@ -68,7 +95,8 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     head = (b"V", b"A", b"L", n, A, max(n, 1), 0.0, 1.0, 1, n, 0.0, found, w, Z, max(n, 1), support)
     _call("dsyevr", *head, size, -1, whole, -1)  # asks for the best size of the work space
     lwork, liwork = int(size[0]), int(whole[0])
-    info = _call("dsyevr", *head, np.empty(lwork), lwork, np.empty(liwork, np.intc), liwork)
+    space = np.empty(lwork), lwork, np.empty(liwork, np.intc), liwork
+    info = interruptible(n, _call, "dsyevr", *head, *space)
     if info != 0:
         raise np.linalg.LinAlgError(f"the eigenvalues were not found (LAPACK error {info})")
     return w, Z

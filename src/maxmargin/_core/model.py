@@ -1,13 +1,21 @@
-"""The result of a method."""
+"""The result of a method, and its decisions: labels, leads, cluster sizes and exemplars."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from .._data.source import BlockResult, RowSource
+from ._numba import decide
 from .descent import CONVERGED
+from .rows import Block, concat
+from .size_floor import size_floor
+
+PREDICTED = np.dtype(np.int32)
+DOUBT = 1e-3  # lead below which a row's label is decided by the predict path
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,10 @@ class Model:
         is the leaf that a row reaches from the root.
     scores : ndarray of shape (n_given, k) or None
         Scores of the training rows if available; NaN for rows that were not in the fit.
+    balance : float
+        Every cluster was to have at least ``balance * n / k`` of the weight; 0: no such floor.
+    raised : ndarray of shape (k,), bool, or None
+        Clusters whose scores were raised to keep that size, if the method knows.
     extras : dict
         Further fitted attributes by name.
     details : object
@@ -41,13 +53,10 @@ class Model:
     n_iter: int = 0
     stop_reason: str = CONVERGED
     scores: np.ndarray | None = None
+    balance: float = 0.0
+    raised: np.ndarray | None = None
     extras: dict[str, Any] = field(default_factory=dict)
     details: Any = None
-
-    @property
-    def is_tree(self) -> bool:
-        """Whether clusters are leaves of a tree; else there is one score for each."""
-        return self.paths.shape[0] != self.paths.shape[1]
 
     def in_raw_rows(self) -> Model:
         """Return the model of a linear kernel in terms of raw rows."""
@@ -58,26 +67,290 @@ class Model:
         intercept = self.intercept - coef @ fmap.offset
         return replace(self, coef=coef, intercept=intercept, features=replace(fmap, scale=1.0))
 
-    def levels(self) -> np.ndarray:
-        """Return what is added to the scores of centred rows.
+    def shared(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what block functions need to decide: coefficients, levels and paths.
 
-        (x - o)'w + (b + o'w) is more precise than x'w + b far from the origin.
+        Levels are added to the scores of centred rows: (x - o)'w + (b + o'w) is more precise than
+        x'w + b far from the origin.
         """
         fmap = self.features
-        return self.intercept + (self.coef @ fmap.offset if fmap.landmarks is None else 0.0)
-
-    def shared(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what block functions need to decide: coefficients, levels and paths."""
-        return self.coef, self.levels(), self.paths
+        levels = self.intercept + (self.coef @ fmap.offset if fmap.landmarks is None else 0.0)
+        return self.coef, levels, self.paths
 
     def renumbered(self, order: np.ndarray) -> Model:
         """Return the model with clusters in this order; of two, a positive score means 1."""
-        renumber = {name: value.renumbered(order) for name, value in self.extras.items()
-                    if hasattr(value, "renumbered")}  # fmt: skip
-        model = replace(self, extras=self.extras | renumber)
-        if not self.is_tree:
+        extras = {
+            name: value.renumbered(order) if hasattr(value, "renumbered") else value
+            for name, value in self.extras.items()
+        }
+        raised = None if self.raised is None else self.raised[order]
+        model = replace(self, extras=extras, raised=raised)
+        if self.paths.shape[0] == self.paths.shape[1]:  # one score for each cluster, not a tree
             return replace(model, coef=self.coef[order], intercept=self.intercept[order])
         paths = self.paths[order]
         if len(paths) == 2 and len(self.coef) and paths[0, 0] > 0:
             return replace(model, paths=-paths, coef=-self.coef, intercept=-self.intercept)
         return replace(model, paths=paths)
+
+    def sizes_told(
+        self, sizes: np.ndarray, lightest: float, whole: bool, entropy: bool
+    ) -> tuple[np.ndarray, str | None]:
+        """Return the clusters whose size ``balance`` decided, and what to say about the sizes.
+
+        Parameters
+        ----------
+        sizes : ndarray of shape (k,)
+            Weight of each cluster.
+        lightest : float
+            Least weight of a row.
+        whole : bool
+            Whether all weights are whole numbers.
+        entropy : bool
+            Whether the method has a soft preference for even sizes, too.
+        """
+        k, balance = len(sizes), self.balance
+        floor = size_floor(balance, sizes.sum(), k, whole) if k > 1 else 0.0
+        # One row fewer would be too few; a floor of one row tells nothing.
+        decided = (sizes - lightest < floor * (1 - 1e-9)) & (floor > lightest)
+        if self.raised is not None:
+            decided |= self.raised
+        missing, empty, count = floor - sizes.min(), int((sizes == 0).sum()), int(decided.sum())
+        told = None
+        if missing > 1e-9 * floor:
+            told = (
+                f"balance={balance} cannot be met: equal rows or weights, or earlier splits, leave "
+                f"a cluster {missing:g} short of {floor:g}. The nearest possible sizes are used."
+            )
+        elif empty:
+            told = f"{empty} of {k} clusters have no rows; raise balance to set a minimum size."
+        elif count and balance == 0:
+            told = f"{count} of {k} clusters would be empty, but for one row; try fewer."
+        elif count:
+            advice = "Lower balance if clusters of such sizes are plausible"
+            if entropy and self.raised is not None:
+                advice = (
+                    "The margin alone prefers uneven clusters, so a lower balance seldom helps; "
+                    "set balance=0, which leaves the sizes to size_entropy"
+                )
+            told = (
+                f"balance={balance} decided the size of {count} of {k} clusters: without it they "
+                f"would be smaller. {advice}, or try fewer clusters."
+            )
+        return np.flatnonzero(decided), told
+
+
+def cluster_scores(split_scores: Any, paths: np.ndarray, xp: Any = np) -> Any:
+    """Return scores (n, k) of the clusters from scores (n, m) of the splits.
+
+    Examples
+    --------
+    >>> cluster_scores(np.array([[0.5], [-2.0]]), np.array([[-1.0], [1.0]]))
+    array([[-0.5,  0.5],
+           [ 2. , -2. ]])
+    """
+    columns = []
+    for path in paths:
+        used = np.flatnonzero(path)
+        signed = [split_scores[:, int(s)] * float(path[s]) for s in used]
+        if not signed:
+            signed = [xp.zeros_like(split_scores[:, 0])] if split_scores.shape[1] else []
+        columns.append(xp.min(xp.stack(signed), axis=0) if signed else np.zeros(len(split_scores)))
+    return xp.stack(columns, axis=1)
+
+
+def decisions(margins: Any, xp: Any = np) -> tuple[Any, Any]:
+    """Return the best cluster of every row, and its lead over the next best.
+
+    Examples
+    --------
+    >>> decisions(np.array([[0.5, 1.0], [2.0, -2.0]]))
+    (array([1, 0], dtype=int32), array([0.5, 4. ]))
+    """
+    if xp is np:
+        labels, lead = np.empty(len(margins), PREDICTED), np.empty(len(margins))
+        decide(margins, labels, lead)
+        return labels, lead
+    ranked = xp.sort(margins, axis=1)
+    lead = ranked[:, -1] - (ranked[:, -2] if margins.shape[1] > 1 else 0.0)
+    return xp.asarray(xp.argmax(margins, axis=1), dtype=xp.int32), lead
+
+
+def margin_block(
+    block: Block, _parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
+) -> BlockResult:
+    """Block function: scores of the clusters, in float64."""
+    xp = block.xp
+    if not len(coef):
+        return (), xp.zeros((block.shape[0], len(paths)), dtype=xp.float64)
+    columns, level = block.send(coef.T), block.send(levels, xp.float64)
+    parts = [
+        xp.asarray(tile.scores(columns), dtype=xp.float64) + level for _, tile in block.tiles()
+    ]
+    found = concat(parts, xp)
+    is_tree = paths.shape[0] != paths.shape[1]  # else there is one score for each cluster
+    return (), cluster_scores(found, paths, xp) if is_tree else found
+
+
+def label_block(
+    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
+) -> BlockResult:
+    """Block function: the cluster of every row."""
+    return (), decisions(margin_block(block, parts, coef, levels, paths)[1], block.xp)[0]
+
+
+def decide_block(
+    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
+) -> BlockResult:
+    """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
+
+    ``parts`` are weights and known labels, which replace the model's.
+    """
+    margins = margin_block(block, parts, coef, levels, paths)[1]
+    weights, known = parts
+    return summary(*decisions(margins, block.xp), weights, known, len(paths), block.xp)
+
+
+def summary(
+    labels: Any, lead: Any, weights: np.ndarray, known: np.ndarray, k: int, xp: Any = np
+) -> tuple[tuple[Any, Any], tuple[Any, ...]]:
+    """Return labels and leads, corrected for known labels, and a summary of the clusters.
+
+    The summary has the number of rows, the weight of every cluster, its first row of positive
+    weight, its row with the largest lead, that lead, and the number of rows with ties.
+    """
+    n = labels.shape[0]
+    ties = int(xp.sum(xp.asarray(lead == 0.0, dtype=xp.int64))) if k > 1 else 0
+    is_known = known >= 0
+    lead = xp.where(is_known & (known != labels), -lead, lead)
+    labels = xp.where(is_known, xp.asarray(known, dtype=labels.dtype), labels)
+    sizes, first = np.zeros(k), np.full(k, n)
+    certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
+    for cluster in range(k):
+        member = labels == cluster
+        sizes[cluster] = float(xp.sum(xp.where(member, weights, xp.zeros_like(weights))))
+        counted = xp.asarray(member & (weights > 0), dtype=xp.int8)
+        at = int(xp.argmax(counted))
+        first[cluster] = at if n and counted[at] else n
+        held = xp.where(member, lead, xp.full_like(lead, -np.inf))
+        certain[cluster] = int(xp.argmax(held))
+        best[cluster] = float(held[int(certain[cluster])])
+    return (labels, lead), (n, sizes, first, certain, best, ties)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Labels of all rows and a summary of the clusters.
+
+    Attributes
+    ----------
+    labels : column of n entries
+        Labels, stored with the rows.
+    lead : column of n entries
+        Lead of each row's cluster over the next best; negative where a known label contradicts.
+    sizes : ndarray of shape (k,)
+    first, exemplars : ndarray of shape (k,)
+        First row of positive weight, and row with the largest lead; n and -1 for an empty cluster.
+    ties : int
+        Rows whose two best clusters have the same score.
+    """
+
+    labels: Any
+    lead: Any
+    sizes: np.ndarray
+    first: np.ndarray
+    exemplars: np.ndarray
+    ties: int
+
+
+def trained(
+    model: Model, rows: RowSource, weights: np.ndarray, known: np.ndarray, n_jobs: int
+) -> Decided:
+    """Return the predictions for the training rows.
+
+    If the method returned their scores, only rows with small leads are mapped again.
+    """
+    shared, k, scores = model.shared(), len(model.paths), model.scores
+    if scores is None:
+        mapped = model.features.rows(rows, n_jobs)
+        lead_type = np.dtype(np.float32 if rows.shape[0] > 100_000 else np.float64)
+        columns, blocks = mapped.run(decide_block, shared, (weights, known), (PREDICTED, lead_type))
+        return gathered(columns, blocks, rows.shape[0], k)
+    doubt = np.isnan(scores[:, 0])
+    if scores.shape[1] > 1:
+        doubt |= ~(decisions(np.nan_to_num(scores))[1] >= DOUBT)
+    at = np.flatnonzero(doubt)
+    if len(at):
+        part = model.features.rows(rows.sample(at), n_jobs)
+        scores[at] = np.concatenate(list(part.run(margin_block, shared)[1]))
+    columns, sums = summary(*decisions(scores), weights, known, k)
+    return gathered(columns, [sums], len(scores), k)
+
+
+def gathered(columns: tuple[Any, Any], blocks: Iterable[Any], n: int, k: int) -> Decided:
+    """Combine the summaries of the blocks."""
+    start, ties = 0, 0
+    sizes, first = np.zeros(k), np.full(k, n)
+    exemplars, best = np.full(k, -1), np.full(k, -np.inf)
+    for count, held, earliest, certain, leads, tied in blocks:
+        sizes += held
+        better = leads > best
+        exemplars[better], best[better] = start + certain[better], leads[better]
+        first = np.where((earliest < count) & (first == n), start + earliest, first)
+        start, ties = start + count, ties + tied
+    labels, lead = columns
+    return Decided(labels, lead, sizes, first, exemplars, ties)
+
+
+def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:
+    """Return the order of clusters of labels in input order: see :func:`cluster_numbers`.
+
+    Examples
+    --------
+    >>> falling_sizes(np.array([2, 1, 0, 1, 0]), None, 3)
+    array([1, 0, 2])
+    >>> falling_sizes(np.array([2, 1, 0, 1, 0]), np.array([1.0, 0.0, 2.0, 2.0, 0.0]), 3)
+    array([0, 1, 2])
+    """
+    first, sizes = np.full(k, len(labels)), np.bincount(labels, weights, minlength=k)
+    # A row of weight zero counts like a row left out.
+    counted = np.arange(len(labels)) if weights is None else np.flatnonzero(weights > 0)
+    found, at = np.unique(labels[counted], return_index=True)
+    first[found] = counted[at]
+    return cluster_numbers(sizes, first)
+
+
+def cluster_numbers(sizes: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return clusters by falling size; equal sizes by the first row that they contain.
+
+    Examples
+    --------
+    >>> cluster_numbers(np.array([0.1 + 0.2, 0.3, 5.0]), np.array([7, 2, 9]))
+    array([2, 1, 0])
+    """
+    # Sums of the same weights in another order differ in their last digits.
+    return np.lexsort((first, -np.round(sizes / sizes.sum(), 12)))
+
+
+def lead_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return each row's own score minus the best other one.
+
+    Examples
+    --------
+    >>> lead_of(np.array([[0.75, 0.25], [0.5, 0.25]]), np.array([0, 1]))
+    array([ 0.5 , -0.25])
+    """
+    own = scores[np.arange(len(labels)), labels]
+    others = scores.copy()
+    others[np.arange(len(labels)), labels] = -np.inf
+    return np.asarray(own - others.max(axis=1) if scores.shape[1] > 1 else own)
+
+
+def lead_losses(scores: np.ndarray) -> np.ndarray:
+    """Return the hinge loss of every row by the lead of its best score (Crammer and Singer).
+
+    Examples
+    --------
+    >>> lead_losses(np.array([[0.75, 0.25], [2.0, 0.0]]))
+    array([0.5, 0. ])
+    """
+    return np.maximum(0.0, 1.0 - lead_of(scores, scores.argmax(axis=1)))

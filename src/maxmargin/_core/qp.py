@@ -17,14 +17,17 @@ adds multipliers tau, one per cluster, with the cost l/2 |tau|_1; see :class:`Sc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .numba_qp import certified_active_set
+from ._numba_qp import certified_active_set
 
 SHIFT = 1e-10
 GOLDEN = 0.6180339887498949
 NOISE = 2e-16
+_Program = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # H, q, E, e
+
 ATTEMPTS, GIVE_UP = 5, 1e-9  # shifts tried until the optimality conditions hold
 
 
@@ -127,7 +130,13 @@ def solve_qp(
     return QpSolution(x[:m], tau, intercept, value, residual, gap, n_iter)
 
 
-def _start(multipliers, m: int, e: np.ndarray, balance: ScoreBalance | None, attempt: int):
+def _start(
+    multipliers: np.ndarray | None,
+    m: int,
+    e: np.ndarray,
+    balance: ScoreBalance | None,
+    attempt: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Feasible x, zero y, and the right-hand side shifted far below the tolerance.
 
     Equations of tau that hold with zeros alone would stop every step. A shift leaves each of them a
@@ -152,7 +161,7 @@ def _start(multipliers, m: int, e: np.ndarray, balance: ScoreBalance | None, att
     return x, np.zeros(len(e)), e
 
 
-def _plain(gram, gains):
+def _plain(gram: np.ndarray, gains: np.ndarray) -> _Program:
     """The slack of the cap is the last variable: a cut that says nothing."""
     m = len(gains)
     H, q = np.zeros((m + 1, m + 1)), np.zeros(m + 1)
@@ -160,7 +169,7 @@ def _plain(gram, gains):
     return H, q, np.ones((1, m + 1)), np.ones(1)
 
 
-def _balanced(gram, gains, balance: ScoreBalance):
+def _balanced(gram: np.ndarray, gains: np.ndarray, balance: ScoreBalance) -> _Program:
     """Variables a, slack, then the positive and the negative part of tau."""
     m, k = balance.cross.shape
     size = m + 1 + 2 * k
@@ -188,7 +197,9 @@ def _balanced(gram, gains, balance: ScoreBalance):
     return H, q, np.concatenate([cap, sums]), np.array([1.0, 0.0])
 
 
-def _of_balance(balance: ScoreBalance | None, parts: np.ndarray, y: np.ndarray):
+def _of_balance(
+    balance: ScoreBalance | None, parts: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Multipliers tau in their own unit, and free intercepts."""
     if balance is None:
         return np.zeros(0), np.zeros(0)
@@ -220,8 +231,8 @@ class CutPool:
     (0.125, array([0.5, 0. ]))
     """
 
-    def __init__(self, width: int, blocks: tuple | None = None):
-        self.blocks: tuple = (slice(0, width),) if blocks is None else tuple(blocks)
+    def __init__(self, width: int, blocks: tuple[Any, ...] | None = None) -> None:
+        self.blocks: tuple[Any, ...] = (slice(0, width),) if blocks is None else tuple(blocks)
         self.vectors = np.empty((0, width))
         self.gains = np.empty(0)
         self.grams = np.empty((len(self.blocks), 0, 0))

@@ -9,15 +9,17 @@ computed once; it serves every alpha and labelling, and gives the effective degr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from .interrupt import interruptible
+from .._data.source import BlockResult
+from ._numba import admm_rule, gap_rule
 from .lapack import eigh
-from .numba_regression import admm_rule, gap_rule
-from .rows import Rows, concat, sum_block, weighted_gram, weighted_sum
+from .rows import Block, Rows, concat, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
 CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look of a warm start
@@ -41,18 +43,18 @@ class Factor:
         """Precision to which the eigenvalues are known."""
         return float(np.finfo(self.rows.dtype).eps * self.eigenvalues.max(initial=0.0))
 
-    def ridge(self, right_sides: np.ndarray, shrinkage) -> np.ndarray:
+    def ridge(self, right_sides: np.ndarray, shrinkage: float | np.ndarray) -> np.ndarray:
         """``right_sides (Z' diag(share) Z + shrinkage I)^-1``, a row and a shrinkage each."""
         V, lam = self.eigenvectors, self.eigenvalues
         # A smaller shrinkage would amplify rounding errors of the eigenvalues.
         shrinkage = np.reshape(np.maximum(shrinkage, self.noise), (-1, 1))
-        return ((right_sides @ V) / (lam + shrinkage)) @ V.T
+        return np.asarray(((right_sides @ V) / (lam + shrinkage)) @ V.T)
 
 
 def factorise(rows: Rows, weights: np.ndarray) -> Factor:
     """Spectrum of the weighted covariance of centred rows."""
     shares = weights / weights.sum()
-    lam, V = interruptible(rows.shape[1], eigh, weighted_gram(rows, shares))
+    lam, V = eigh(weighted_gram(rows, shares))
     return Factor(rows, shares, np.maximum(lam, 0.0), V)
 
 
@@ -79,7 +81,7 @@ def shrinkage_for(eigenvalues: np.ndarray, dof: float) -> float:
     if top <= 0:
         return 1.0
 
-    def excess(log_shrinkage):
+    def excess(log_shrinkage: float) -> float:
         return degrees_of_freedom(eigenvalues, np.exp(log_shrinkage)) - dof
 
     low, high = np.log(top) - 40.0, np.log(top) + 40.0
@@ -119,8 +121,8 @@ class PiecewiseFit:
     gap: float
     value: np.ndarray
     bound: np.ndarray
-    target: tuple
-    dual: tuple
+    target: tuple[Any, ...]
+    dual: tuple[Any, ...]
     step: np.ndarray
 
 
@@ -202,12 +204,19 @@ def fit_piecewise(
     return best
 
 
-def _right_side(rows: Rows, shares, target, dual, shrunk) -> tuple[np.ndarray, np.ndarray]:
+def _right_side(
+    rows: Rows,
+    shares: np.ndarray,
+    target: tuple[Any, ...],
+    dual: tuple[Any, ...],
+    shrunk: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the right sides of the ridge step, and the biases."""
-    return added_pairs(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
+    right_side, bias = added_pairs(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
+    return right_side, bias
 
 
-def code_block(block, parts, shrunk):
+def code_block(block: Block, parts: Any, shrunk: np.ndarray) -> BlockResult:
     """Block function: weighted sum of rows by ``share * (s - u)``, and of these codes."""
     xp, m = block.xp, len(shrunk)
     target, dual = xp.stack(parts[1 : 1 + m], axis=1), xp.stack(parts[1 + m :], axis=1)
@@ -215,7 +224,16 @@ def code_block(block, parts, shrunk):
     return (), (sum_block(block, (codes,))[1], xp.sum(codes, axis=0))
 
 
-def admm_block(block, parts, coef, names, kinks, bias, step, shrunk):
+def admm_block(
+    block: Block,
+    parts: Any,
+    coef: np.ndarray,
+    names: tuple[int, ...],
+    kinks: np.ndarray,
+    bias: np.ndarray,
+    step: np.ndarray,
+    shrunk: np.ndarray,
+) -> BlockResult:
     """Block function: one ADMM update of the rows: over-relax, proximal step, dual update.
 
     Makes the new s and u; sums ``weight * (s - u)`` over the rows, whose weighted sum is the right
@@ -254,14 +272,14 @@ def admm_block(block, parts, coef, names, kinks, bias, step, shrunk):
     return tuple(made[:, j] for j in range(2 * m)), (xp.asarray(gathered, dtype=xp.float64), sums)
 
 
-def _zone(labels, names, kinks, xp):
+def _zone(labels: Any, names: tuple[int, ...], kinks: np.ndarray, xp: Any) -> tuple[Any, Any]:
     """Return the bounds between which a row costs nothing, in every column."""
     own = xp.stack([labels == name for name in names], axis=1)
     ends = [xp.full(own.shape, float(k), dtype=xp.float64, device=labels.device) for k in kinks]
     return xp.where(own, ends[2], ends[0]), xp.where(own, ends[3], ends[1])
 
 
-def added_pairs(blocks):
+def added_pairs(blocks: Iterator[Any]) -> Any:
     """Return the sums of two quantities over all blocks, in order."""
     total = None
     for pair in blocks:
@@ -273,10 +291,20 @@ def _residual_ratio(sums: np.ndarray) -> np.ndarray:
     """Relative primal over relative dual residual, by which 1 / step should grow."""
     _, misfit, moved, target, dual = sums
     ratio = (misfit * dual) / np.maximum(moved * target, 1e-300)
-    return np.clip(ratio**0.25, 0.1, 10.0)
+    return np.asarray(np.clip(ratio**0.25, 0.1, 10.0))
 
 
-def duality_gap(factor, labels, kinks, alpha, coef, bias, dual, step, names=(1,)):
+def duality_gap(
+    factor: Factor,
+    labels: Any,
+    kinks: np.ndarray,
+    alpha: float,
+    coef: np.ndarray,
+    bias: np.ndarray,
+    dual: tuple[Any, ...],
+    step: np.ndarray,
+    names: tuple[int, ...] = (1,),
+) -> tuple[np.ndarray, np.ndarray]:
     """Primal values at (w, b) and the values of feasible dual points made from subgradients.
 
     A dual point has one number p_i per row in the box of its loss, with sum share_i p_i = 0. The
@@ -298,7 +326,15 @@ def duality_gap(factor, labels, kinks, alpha, coef, bias, dual, step, names=(1,)
     return primal, -length * linear - 0.5 * length**2 * quadratic
 
 
-def gap_block(block, parts, coef, names, kinks, bias, step):
+def gap_block(
+    block: Block,
+    parts: Any,
+    coef: np.ndarray,
+    names: tuple[int, ...],
+    kinks: np.ndarray,
+    bias: np.ndarray,
+    step: np.ndarray,
+) -> BlockResult:
     """Block function: primal loss, conjugates and dual masses of the rows, for the duality gap.
 
     For the subgradient p = u / step of each row's loss: weighted sums of rows by max(p, 0) and

@@ -11,15 +11,17 @@ on a device with their array namespace ``xp``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._data.source import MemoryRows, RowSource, tiles_of
-from .numba_sparse import csr_scores, csr_weighted_sum
+from .._data.source import TILE, BlockFunction, BlockResult, Columns, MemoryRows, Pass, RowSource
+from ._numba import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
 FAR, FAR32 = 1e4, 10.0
@@ -39,6 +41,10 @@ class Block:
         Maps stored rows; offset and scale apply to what it gives.
     xp : module
         Array namespace of the rows.
+    dtype : dtype
+        Floating type in which tiles are multiplied.
+    is_sparse : bool
+        Whether the products run over CSR rows.
     """
 
     data: Any = None
@@ -46,26 +52,19 @@ class Block:
     scale: float = 1.0
     features: Any = None
     xp: Any = np
+    dtype: Any = field(init=False)
+    is_sparse: bool = field(init=False)
 
-    def of(self, data) -> Block:
-        """Return the block of these stored rows."""
-        return replace(self, data=data)
+    def __post_init__(self) -> None:
+        stored = self.data if self.features is None else self.features
+        object.__setattr__(self, "dtype", getattr(stored, "dtype", None))
+        object.__setattr__(self, "is_sparse", sparse.issparse(stored))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of features."""
         width = self.data.shape[1] if self.features is None else self.features.rank
         return self.data.shape[0], width
-
-    @property
-    def dtype(self):
-        """Floating type in which tiles are multiplied."""
-        return self.data.dtype if self.features is None else self.features.dtype
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the products run over CSR rows."""
-        return self.features is None and sparse.issparse(self.data)
 
     @property
     def is_near(self) -> bool:
@@ -75,38 +74,40 @@ class Block:
         if self.is_sparse or self.offset is None:
             return True
         far = float(self.xp.sum(self.offset * self.offset)) ** 0.5 * self.scale
-        return far <= (FAR if self.dtype == self.xp.float64 else FAR32)
+        return bool(far <= (FAR if self.dtype == self.xp.float64 else FAR32))
 
-    def send(self, array, dtype=None):
+    def send(self, array: Any, dtype: Any = None) -> Any:
         """Return an array of the host in the namespace and type of the rows."""
-        if self.xp is np:
-            return np.ascontiguousarray(array, self.dtype if dtype is None else dtype)
         kind = self.dtype if dtype is None else dtype
+        if self.xp is np:
+            return np.ascontiguousarray(array, kind)
         return self.xp.asarray(np.asarray(array), dtype=kind, device=self.data.device)
 
     def tiles(self) -> Iterator[tuple[slice, Any]]:
         """Yield the rows of Z tile by tile, each read once for all products."""
-        if self.xp is not np:
-            yield slice(0, self.data.shape[0]), DenseTile(self._dense(self.data), self.xp)
-            return
-        for i, j in tiles_of(self.data.shape[0]):
+        xp, n = self.xp, self.data.shape[0]
+        for i in range(0, n, TILE) if xp is np else (0,):
+            where = slice(i, min(i + TILE, n) if xp is np else n)
             if self.is_sparse:
-                yield slice(i, j), CsrTile(self, i, j)
-            elif hasattr(self.features, "tile"):
-                yield slice(i, j), self.features.tile(self.data[i:j])
+                yield where, CsrTile(self, where.start, where.stop)
+                continue
+            stored = self.data[where] if xp is np else self.data
+            if hasattr(self.features, "tile"):
+                yield where, self.features.tile(stored)
+                continue
+            if self.features is not None:
+                values = self.features.values(stored, xp)
             else:
-                yield slice(i, j), DenseTile(self._dense(self.data[i:j]))
+                values = np.ascontiguousarray(stored) if xp is np else stored
+            if self.offset is not None:
+                values = values - xp.asarray(self.offset, dtype=values.dtype)
+            yield where, DenseTile(values if self.scale == 1.0 else values * self.scale, xp)
 
-    def _dense(self, data):
-        values = np.ascontiguousarray(data) if self.xp is np else data
-        values = values if self.features is None else self.features.values(data, self.xp)
-        if self.offset is not None:
-            values = values - self.xp.asarray(self.offset, dtype=values.dtype)
-        return values if self.scale == 1.0 else values * self.scale
-
-    def taken(self, rows) -> Block:
+    def taken(self, rows: Any) -> Block:
         """Return the chosen rows."""
-        return self.of(self.data[rows])
+        if self.xp is np:
+            return replace(self, data=self.data[rows])
+        return replace(self, data=self.xp.take(self.data, rows, axis=0))
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,11 @@ class DenseTile:
     values: Any
     xp: Any = np
 
-    def scores(self, columns):
+    def scores(self, columns: Any) -> Any:
         """Return ``Z @ columns`` for columns of shape (r, m)."""
         return self.values @ columns
 
-    def weighted_sum(self, codes):
+    def weighted_sum(self, codes: Any) -> Any:
         """Return ``codes' Z`` for codes of shape (rows, m), as (m, r)."""
         return self.xp.asarray(codes, dtype=self.values.dtype).T @ self.values
 
@@ -134,14 +135,14 @@ class CsrTile:
     stop: int
 
     @property
-    def values(self) -> np.ndarray:
+    def values(self) -> Any:
         """The rows of Z made dense after all: for few columns."""
         block = self.block
         dense = block.data[self.start : self.stop].toarray()
         offset = 0.0 if block.offset is None else block.offset
         return ((dense - offset) * block.scale).astype(block.dtype, copy=False)
 
-    def scores(self, columns: np.ndarray) -> np.ndarray:
+    def scores(self, columns: np.ndarray) -> Any:
         """Return ``Z @ columns`` for columns of shape (r, m)."""
         block, data = self.block, self.block.data
         out = np.empty((self.stop - self.start, columns.shape[1]), block.dtype)
@@ -150,7 +151,7 @@ class CsrTile:
             out -= block.offset @ columns
         return out * block.dtype.type(block.scale)
 
-    def weighted_sum(self, codes: np.ndarray) -> np.ndarray:
+    def weighted_sum(self, codes: np.ndarray) -> Any:
         """Return ``codes' Z`` for codes of shape (rows, m), as (m, r)."""
         block, data = self.block, self.block.data
         codes = codes.astype(block.dtype, copy=False)
@@ -178,6 +179,17 @@ class Rows:
     features : feature map or None
         Maps a tile of the stored rows when it is read; offset and scale apply to what it gives.
 
+    Attributes
+    ----------
+    shape : tuple
+        Number of rows and of features.
+    dtype : dtype
+        Floating type in which tiles are multiplied.
+    is_sparse : bool
+        Whether the products run over CSR rows.
+    block : Block
+        How Z follows from stored rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -186,38 +198,37 @@ class Rows:
     array([-2.,  2.])
     """
 
-    source: Any
+    source: Any  # a RowSource once made
     offset: np.ndarray | None = None
     scale: float = 1.0
     n_jobs: int = 1
     features: Any = None
+    shape: tuple[int, int] = field(init=False)
+    dtype: np.dtype[Any] = field(init=False)
+    is_sparse: bool = field(init=False)
+    block: Block = field(init=False)
 
-    def __post_init__(self):
-        if not isinstance(self.source, RowSource):
-            object.__setattr__(self, "source", MemoryRows(self.source))
+    def __post_init__(self) -> None:
+        source, features = self.source, self.features
+        source = source if isinstance(source, RowSource) else MemoryRows(source)
+        n, width = source.shape
+        found = {
+            "source": source,
+            "shape": (n, width if features is None else features.rank),
+            "dtype": source.dtype if features is None else features.dtype,
+            "is_sparse": features is None and source.is_sparse,
+            "block": Block(None, self.offset, self.scale, features),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of features."""
-        n, width = self.source.shape
-        return n, width if self.features is None else self.features.rank
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Floating type in which tiles are multiplied."""
-        return self.source.dtype if self.features is None else self.features.dtype
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the products run over CSR rows."""
-        return self.features is None and self.source.is_sparse
-
-    @property
-    def block(self) -> Block:
-        """How Z follows from stored rows."""
-        return Block(None, self.offset, self.scale, self.features)
-
-    def run(self, function: Callable, shared=(), columns=(), made=()) -> tuple[tuple, Iterator]:
+    def run(
+        self,
+        function: BlockFunction,
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
+    ) -> Pass:
         """Call a block function on every block, on the machine that stores it.
 
         Parameters
@@ -239,13 +250,14 @@ class Rows:
         sums : iterator
             The sums of every block, in order. The pass is over when it is exhausted.
         """
-        return self.source.run(function, self.block, shared, columns, made, self.n_jobs)
+        source: RowSource = self.source
+        return source.run(function, self.block, shared, columns, made, self.n_jobs)
 
-    def values(self) -> np.ndarray:
+    def values(self) -> Any:
         """Return all rows of Z in one array of the host."""
-        block = self.block.of(self.source.take(slice(None)))
-        plain = not (block.is_sparse or self.features or self.scale != 1.0)
-        if plain and self.offset is None:
+        block = replace(self.block, data=self.source.take(slice(None)))
+        plain = self.features is None and self.offset is None and self.scale == 1.0
+        if plain and not block.is_sparse:
             return block.data
         return np.concatenate([tile.values for _, tile in block.tiles()])
 
@@ -272,7 +284,7 @@ class Rows:
 # -- passes ----------------------------------------------------------------------------------------
 
 
-def concat(parts: list, xp, axis: int = 0):
+def concat(parts: list[Any], xp: Any, axis: int = 0) -> Any:
     """Return arrays in one; numpy has had the standard's name only since 2.0."""
     return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
 
@@ -287,7 +299,7 @@ def scores(rows: Rows, weights: np.ndarray) -> np.ndarray:
     return out
 
 
-def score_block(block: Block, _parts, weights):
+def score_block(block: Block, _parts: Any, weights: np.ndarray) -> BlockResult:
     """Block function: scores."""
     columns = block.send(weights.T)
     return (), concat([tile.scores(columns) for _, tile in block.tiles()], block.xp)
@@ -295,26 +307,26 @@ def score_block(block: Block, _parts, weights):
 
 def weighted_sum(rows: Rows, codes: np.ndarray) -> np.ndarray:
     """Return ``codes' Z`` for codes of shape (n, c) or (n,), as (c, r) in float64."""
-    return added(rows.run(sum_block, (), (codes,))[1])
+    return reduce(add, rows.run(sum_block, (), (codes,))[1])
 
 
-def sum_block(block: Block, parts):
+def sum_block(block: Block, parts: Any) -> BlockResult:
     """Block function: weighted sum of rows."""
     codes = parts[0] if parts[0].ndim == 2 else parts[0][:, None]
     xp = block.xp
     tiles = (tile.weighted_sum(codes[where, :]) for where, tile in block.tiles())
-    return (), added(xp.asarray(tile, dtype=xp.float64) for tile in tiles)
+    return (), reduce(add, (xp.asarray(tile, dtype=xp.float64) for tile in tiles))
 
 
-def cluster_means(rows: Rows, labels, weights: np.ndarray, k: int) -> np.ndarray:
+def cluster_means(rows: Rows, labels: Any, weights: np.ndarray, k: int) -> np.ndarray:
     """Return the weighted mean row of every cluster, (k, r); zeros for one without rows."""
     sums, sizes = 0.0, 0.0
     for part, part_sizes in rows.run(member_block, (k,), (labels, weights))[1]:
         sums, sizes = sums + part, sizes + part_sizes
-    return sums / np.maximum(sizes, 1e-300)[:, None]
+    return np.asarray(sums / np.maximum(sizes, 1e-300)[:, None])
 
 
-def member_block(block: Block, parts, k: int):
+def member_block(block: Block, parts: Any, k: int) -> BlockResult:
     """Block function: weighted sum of the rows of every cluster, and their weight."""
     labels, weights = parts
     xp = block.xp
@@ -325,10 +337,10 @@ def member_block(block: Block, parts, k: int):
 
 def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """Return ``Z' diag(weights) Z`` in float64."""
-    return added(rows.run(gram_block, (), (weights,))[1])
+    return reduce(add, rows.run(gram_block, (), (weights,))[1])
 
 
-def gram_block(block: Block, parts):
+def gram_block(block: Block, parts: Any) -> BlockResult:
     """Block function: weighted products of columns."""
     if block.is_sparse:
         return (), _csr_gram(block, parts[0])
@@ -340,14 +352,6 @@ def gram_block(block: Block, parts):
     return (), total
 
 
-def added(parts: Iterator):
-    """Return the sum in order, without a zero to start from."""
-    total = None
-    for part in parts:
-        total = part if total is None else total + part
-    return total
-
-
 def _csr_gram(block: Block, weights: np.ndarray) -> np.ndarray:
     data = block.data.astype(np.float64)
     gram = (data.T @ data.multiply(weights[:, None]).tocsr()).toarray()
@@ -356,4 +360,4 @@ def _csr_gram(block: Block, weights: np.ndarray) -> np.ndarray:
         mass = data.T @ weights
         cross = np.outer(mass, block.offset)
         gram += weights.sum() * np.outer(block.offset, block.offset) - cross - cross.T
-    return gram * block.scale**2
+    return np.asarray(gram * block.scale**2)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .decisions import falling_sizes
 from .dedup import FitInput
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
 from .features import centred_rows
 from .init import fitted_kmeans, integer_seed
-from .model import Model
+from .model import Model, falling_sizes
 from .rows import Rows, weighted_sum
 from .size_floor import Sizes, size_floor
 
@@ -166,7 +165,7 @@ def cluster_order(leaves: np.ndarray, sample: FitInput, k: int) -> np.ndarray:
     order, known = np.full(k, -1), sample.known
     for leaf, label in zip(leaves[known >= 0], known[known >= 0]):
         order[label] = leaf
-    rows = slice(None) if sample.is_whole else np.argsort(sample.source)
+    rows = np.argsort(sample.source)
     sizes = falling_sizes(leaves[rows], sample.weights[rows], k)
     order[order < 0] = [leaf for leaf in sizes if leaf not in order]
     return order
@@ -210,7 +209,12 @@ class FittedSplit:
 
 
 def recursive_splits(
-    rows: Rows, sample: FitInput, fmap, n_clusters: int, balance: float, split_leaf: Callable
+    rows: Rows,
+    sample: FitInput,
+    fmap: Any,
+    n_clusters: int,
+    balance: float,
+    split_leaf: Callable[..., tuple[np.ndarray, FittedSplit]],
 ) -> Model:
     """Return clusters by two-way splits of the most scattered leaf (section IV-C).
 
@@ -220,7 +224,7 @@ def recursive_splits(
     known, total = sample.known, sample.weights.sum()
     floor = size_floor(balance, total, n_clusters, sample.whole)
 
-    def split(indices, clusters):
+    def split(indices: np.ndarray, clusters: int) -> tuple[np.ndarray, Any]:
         fixed = sides_of(rows, known[indices], indices, sample.rng)
         classes = [len(np.unique(known[indices][fixed == side])) for side in (-1, 1)]
         share = sample.weights[indices].sum() / total
@@ -228,7 +232,7 @@ def recursive_splits(
         sizes = Sizes(floor, clusters, side, *np.maximum(classes, 1))
         return split_leaf(indices, fixed, sizes)
 
-    def capacity(indices):
+    def capacity(indices: np.ndarray) -> int:
         # Known classes must be separated even if there is no room.
         classes = len(np.unique(known[indices][known[indices] >= 0]))
         if len(indices) < 2:
@@ -238,7 +242,7 @@ def recursive_splits(
         room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
         return max(room, classes)
 
-    def priority(indices):
+    def priority(indices: np.ndarray) -> float:
         # Leaves that still mix known classes come first, then the most scattered.
         if len(np.unique(known[indices][known[indices] >= 0])) > 1:
             return np.inf
@@ -246,7 +250,7 @@ def recursive_splits(
 
     tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
     order = cluster_order(tree.leaves, sample, n_clusters)
-    return _as_model(tree, order, fmap, rows.shape[1])
+    return replace(_as_model(tree, order, fmap, rows.shape[1]), balance=balance)
 
 
 def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Rows, Rows]:
@@ -258,7 +262,7 @@ def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Row
 
 
 def oriented_split(
-    outcome: Outcome, rows: Rows, local: Rows, weights, alpha: float
+    outcome: Outcome, rows: Rows, local: Rows, weights: np.ndarray, alpha: float
 ) -> tuple[np.ndarray, FittedSplit]:
     """Labels and model of a split, the model in terms of the root's features."""
     state = outcome.state
@@ -283,7 +287,7 @@ def in_root_features(coef: np.ndarray, bias: Any, rows: Rows, local: Rows) -> tu
     return coef, bias - coef @ centre
 
 
-def check_known_sizes(known, weights, floor) -> None:
+def check_known_sizes(known: np.ndarray, weights: np.ndarray, floor: float) -> None:
     """Raise an error if known labels leave one side of a split below its floor."""
     heavier = max(weights[known < 0].sum(), weights[known > 0].sum())
     if heavier > 0 and heavier > weights.sum() - floor + 1e-9 * floor:
@@ -293,7 +297,9 @@ def check_known_sizes(known, weights, floor) -> None:
         )
 
 
-def sides_of(rows: Rows, labels: np.ndarray, indices: np.ndarray, rng) -> np.ndarray:
+def sides_of(
+    rows: Rows, labels: np.ndarray, indices: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Side of every row of a leaf by its class, 0 where unknown; one class alone stays together."""
     classes = np.unique(labels[labels >= 0])
     sides = np.zeros(len(indices), np.int8)
@@ -314,10 +320,10 @@ def _scatter(rows: Rows, weights: np.ndarray) -> float:
 
 def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:
     chosen = rows.take(indices)
-    return weighted_sum(chosen, np.full((len(indices), 1), 1.0 / len(indices)))[0]
+    return np.asarray(weighted_sum(chosen, np.full((len(indices), 1), 1.0 / len(indices)))[0])
 
 
-def _as_model(tree, order, fmap, width) -> Model:
+def _as_model(tree: Tree, order: np.ndarray, fmap: Any, width: int) -> Model:
     stump = FittedSplit(
         np.zeros(width), -1.0, Outcome(SplitState(np.zeros(0), np.zeros(0)), 0.0), 0.0, 0.0
     )

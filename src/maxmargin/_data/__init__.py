@@ -9,7 +9,7 @@ from .source import RowSource
 from .torch import is_tensor, tensor_rows
 
 
-def row_source(X, lazy: bool = False) -> Any:
+def row_source(X: Any, lazy: bool = False) -> Any:
     """Return the source of rows that are not a plain array; None for anything else.
 
     Parameters

@@ -6,17 +6,15 @@ the first time, so that no pass is spent on checking alone.
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .source import LARGEST, LARGEST32, LocalRows, MemoryRows, store_mapped
+from .source import LARGEST, LARGEST32, LocalRows, MemoryRows, available_memory
 
 KEPT = 2  # blocks in memory: reading in order, a slice spans two at most
 
@@ -53,14 +51,14 @@ class RowBlocks(LocalRows):
     def __init__(
         self,
         read: Callable[[int], Any],
-        sizes,
+        sizes: Any,
         n_columns: int,
-        dtype,
+        dtype: Any,
         *,
         is_sparse: bool = False,
         name: str = "X",
         column_names: tuple[str, ...] | None = None,
-    ):
+    ) -> None:
         self.read, self.is_sparse, self.name, self.column_names = (
             read,
             is_sparse,
@@ -79,11 +77,11 @@ class RowBlocks(LocalRows):
         self._lock = Lock()
         self._checked = np.zeros(len(self.sizes), bool)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         hidden = ("_kept", "_reading", "_lock", "_checked")
         return {name: value for name, value in self.__dict__.items() if name not in hidden}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
         self._forget()
 
@@ -93,7 +91,7 @@ class RowBlocks(LocalRows):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def _block(self, i: int):
+    def _block(self, i: int) -> Any:
         """Block ``i``, kept for the next reader; two readers of one block wait for each other."""
         with self._lock:
             if i in self._kept:
@@ -112,7 +110,7 @@ class RowBlocks(LocalRows):
                 self._reading.pop(i, None)
         return block
 
-    def _checked_block(self, i: int):
+    def _checked_block(self, i: int) -> Any:
         block = self.read(i)
         if not self._checked[i]:
             shape = int(self.sizes[i]), self.shape[1]
@@ -125,10 +123,10 @@ class RowBlocks(LocalRows):
     def _start(self, i: int) -> int:
         return int(self.ends[i] - self.sizes[i])
 
-    def __array__(self, *_args, **_kwargs):
+    def __array__(self, *_args: Any, **_kwargs: Any) -> None:
         raise TypeError(f"{self.name} is read block by block; X[:] brings all rows into memory.")
 
-    def __getitem__(self, rows):
+    def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, int | np.integer):
             return self._chosen(np.array([rows]))[0]
         if isinstance(rows, tuple):
@@ -142,7 +140,7 @@ class RowBlocks(LocalRows):
             rows = np.arange(start, stop, step)
         return self._chosen(np.asarray(rows))
 
-    def _range(self, start: int, stop: int):
+    def _range(self, start: int, stop: int) -> Any:
         first = int(np.searchsorted(self.ends, start, side="right"))
         parts = []
         while first < len(self.sizes) and self._start(first) < stop:
@@ -151,7 +149,7 @@ class RowBlocks(LocalRows):
             first += 1
         return self._joined(parts)
 
-    def _chosen(self, indices: np.ndarray):
+    def _chosen(self, indices: np.ndarray) -> Any:
         indices = self._places(indices)
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
@@ -179,7 +177,7 @@ class RowBlocks(LocalRows):
             raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
         return np.where(indices < 0, indices + n, indices)
 
-    def _joined(self, parts: list):
+    def _joined(self, parts: list[Any]) -> Any:
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -187,20 +185,20 @@ class RowBlocks(LocalRows):
             return sparse.csr_matrix(empty) if self.is_sparse else empty
         return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
 
-    def take(self, rows):
+    def take(self, rows: Any) -> Any:
         """Return the chosen rows, in memory."""
         return self[rows]
 
-    def sample(self, rows):
+    def sample(self, rows: Any) -> Any:
         """Return the chosen rows in memory."""
         return MemoryRows(self[rows])
 
-    def mapped(self, features, n_jobs=1):
+    def mapped(self, features: Any, n_jobs: int = 1) -> Any:
         """Return the features of all rows in memory, or None if a third of it is too little."""
         room = available_memory() / 3 if self.room is None else self.room
         if self.shape[0] * features.rank * features.dtype.itemsize > room:
             return None
-        return store_mapped(self, features, n_jobs)
+        return super().mapped(features, n_jobs)
 
     def part(self, indices: np.ndarray) -> RowBlocks:
         """Some of the rows (rising indices), still to be read block by block."""
@@ -210,7 +208,7 @@ class RowBlocks(LocalRows):
             _Chosen(self.read, tuple(places.items())), [len(p) for p in places.values()]
         )
 
-    def columns(self, chosen) -> RowBlocks:
+    def columns(self, chosen: Any) -> RowBlocks:
         """The same rows with some of the columns."""
         numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
         view = self._like(_Columns(self.read, numbers), self.sizes)
@@ -219,7 +217,7 @@ class RowBlocks(LocalRows):
             view.column_names = tuple(self.column_names[j] for j in numbers)
         return view
 
-    def to_dask(self):
+    def to_dask(self) -> Any:
         """Return the same rows as a dask array: a chunk per block, read by the worker."""
         import dask
         import dask.array as da
@@ -237,7 +235,7 @@ class RowBlocks(LocalRows):
         ]
         return da.concatenate(chunks)
 
-    def _like(self, read: Callable, sizes) -> RowBlocks:
+    def _like(self, read: Callable[[int], Any], sizes: Any) -> RowBlocks:
         return RowBlocks(
             read,
             sizes,
@@ -252,10 +250,10 @@ class RowBlocks(LocalRows):
 class _Chosen:
     """Reads some rows of some blocks."""
 
-    def __init__(self, read, places):
+    def __init__(self, read: Callable[[int], Any], places: Any) -> None:
         self.read, self.places = read, places
 
-    def __call__(self, i: int):
+    def __call__(self, i: int) -> Any:
         block, rows = self.places[i]
         return self.read(block)[rows]
 
@@ -263,18 +261,20 @@ class _Chosen:
 class _Columns:
     """Reads some columns of every block."""
 
-    def __init__(self, read, numbers):
+    def __init__(self, read: Callable[[int], Any], numbers: Any) -> None:
         self.read, self.numbers = read, numbers
 
-    def __call__(self, i: int):
+    def __call__(self, i: int) -> Any:
         return self.read(i)[:, self.numbers]
 
 
-def _is_all(columns) -> bool:
+def _is_all(columns: Any) -> bool:
     return isinstance(columns, slice) and columns == slice(None)
 
 
-def check_block(block, shape, is_sparse: bool, where: str, first_row: int) -> None:
+def check_block(
+    block: Any, shape: tuple[int, ...], is_sparse: bool, where: str, first_row: int
+) -> None:
     """Refuse a block that is not rows of numbers of the expected kind, and say where it is."""
     if sparse.issparse(block) != is_sparse:
         kinds = ("dense", "sparse")
@@ -312,41 +312,3 @@ def check_block(block, shape, is_sparse: bool, where: str, first_row: int) -> No
 def _first_bad(values: np.ndarray, limit: float) -> int:
     good = np.abs(values) <= limit  # False for NaN
     return int(np.argmin(good.ravel()))
-
-
-def available_memory() -> float:
-    """Bytes that this process can still allocate; infinity if psutil is not installed.
-
-    The machine's free memory, or that of the control group (a container) if it is less.
-    """
-    try:
-        import psutil
-    except ImportError:
-        return float("inf")
-    return min(psutil.virtual_memory().available, _control_group_room())
-
-
-def _control_group_room(
-    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
-) -> float:
-    """Bytes that the limits of Linux control groups leave; infinity if there is none."""
-    room = float("inf")
-    for line in own.read_text().splitlines() if own.exists() else ():
-        _, kinds, name = line.split(":", 2)
-        if kinds in ("", "memory"):  # version 2, or version 1 with a folder for each kind
-            top = root / kinds
-            group = top / name.lstrip("/")
-            room = min(room, *map(_room_in, (group, *group.parents[: len(Path(name).parents)])))
-    return max(0.0, room)
-
-
-def _room_in(group: Path) -> float:
-    for limit, used in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):
-        with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"
-            most = int((group / f"memory.{limit}").read_text())
-            if most < 2**60:  # version 1 writes a huge number for no limit
-                now, stat = (group / f"memory.{name}" for name in (used, "stat"))
-                pages = dict(line.split() for line in stat.read_text().splitlines())
-                # Unused pages of files count as used, but are given up on demand.
-                return most - int(now.read_text()) + int(pages.get("inactive_file", 0))
-    return float("inf")

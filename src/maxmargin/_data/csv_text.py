@@ -27,6 +27,7 @@ from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
 _Record = tuple[int, list[str]]
+_Cells = tuple[np.ndarray, dict[str, TextColumn], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
         X, names = X[:, numeric], [names[j] for j in numeric]
 
     @cache
-    def lines() -> array:
+    def lines() -> array[int]:
         with _open_text(path) as file:
             return array("q", (line for line, _ in _body(file, layout)))
 
@@ -123,7 +124,7 @@ def _has_header(rows: list[list[str]], wish: Wish) -> bool:
 # -- the rows --------------------------------------------------------------------------------------
 
 
-def _read_numbers(path: Path, layout: Layout):
+def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     """Numbers, no text columns and the columns kept, by pyarrow; None if it needs a closer look."""
     pa, pc = needed("pyarrow"), needed("pyarrow.csv")
     kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
@@ -160,7 +161,7 @@ def _single_spaced(file: BinaryIO) -> BinaryIO:
     return io.BytesIO(re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE))
 
 
-def _read_cells(path: Path, layout: Layout):
+def _read_cells(path: Path, layout: Layout) -> _Cells:
     """Numbers, text columns and the columns kept, cell by cell."""
     place = {name: j for j, name in enumerate(layout.names)}
     wanted = [(name, place[name]) for name in layout.wanted]

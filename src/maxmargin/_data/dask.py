@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,16 @@ from scipy import sparse
 
 from .._threads import one_thread
 from .blocks import RowBlocks, check_block
-from .source import (
-    MemoryRows,
-    SchedulerLost,
-    all_equal,
-    blocks_of,
-    part_of_column,
-    tiles_of,
-)
+from .source import BLOCK, TILE, BlockFunction, Columns, MemoryRows, Pass, SchedulerLost, all_equal
 
 
-def is_dask(X) -> bool:
+def is_dask(X: Any) -> bool:
     """Whether X is a dask array or dataframe; dask is not imported for the question."""
     named = type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
     return named and hasattr(X, "ndim")
 
 
-def as_dask_array(X, lengths: bool = False):
+def as_dask_array(X: Any, lengths: bool = False) -> Any:
     """A dask array of rows from an array or dataframe.
 
     Parameters
@@ -85,24 +78,31 @@ class LazyRows:
     column_names: tuple[str, ...] | None
     in_memory = False
 
-    def __init__(self, X):
+    def __init__(self, X: Any) -> None:
         names = tuple(getattr(X, "columns", ()))
         self.column_names = names if names and all(isinstance(n, str) for n in names) else None
         self.array = as_dask_array(X)
         self.shape = self.array.shape
         self.dtype = _float_type(self.array.dtype)
 
-    def map(self, function, view, shared, width=None, n_jobs=1):
+    def map(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns,
+        width: int | None = None,
+        n_jobs: int = 1,
+    ) -> Any:
         """Return a dask array of what a block function gives for every row, when asked for."""
         found = np.empty(0, np.int32) if width is None else np.empty((0, width))
-        shape: dict = {"drop_axis": 1}
+        shape: dict[str, Any] = {"drop_axis": 1}
         if width is not None:
             shape = {"chunks": (self.array.chunks[0], (width,))}
         given = function, view, shared, found, self.dtype
         return self.array.map_blocks(_mapped_chunk, *given, meta=found, dtype=found.dtype, **shape)
 
 
-def _float_type(dtype) -> np.dtype:
+def _float_type(dtype: Any) -> np.dtype:
     return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
 
 
@@ -116,7 +116,7 @@ class DaskRows(LazyRows, RowBlocks):
         For messages.
     """
 
-    def __init__(self, X, name: str = "X"):
+    def __init__(self, X: Any, name: str = "X") -> None:
         LazyRows.__init__(self, X)
         column_names, X = self.column_names, as_dask_array(X, lengths=True)
         if 0 in X.chunks[0] and X.shape[0] > 0:
@@ -151,11 +151,11 @@ class DaskRows(LazyRows, RowBlocks):
         """Return the chosen rows (rising numbers) where they are."""
         return DaskRows(self.array[indices], self.name)
 
-    def columns(self, chosen) -> RowBlocks:
+    def columns(self, chosen: Any) -> RowBlocks:
         """Return the same rows with some of the columns."""
         return DaskRows(self.array[:, chosen].rechunk({1: -1}), self.name)
 
-    def _chosen(self, indices: np.ndarray):
+    def _chosen(self, indices: np.ndarray) -> Any:
         if self.client is None:
             return super()._chosen(indices)
         import dask
@@ -177,7 +177,7 @@ class DaskRows(LazyRows, RowBlocks):
         back[order] = np.arange(len(order))
         return found[back]
 
-    def mapped(self, features, n_jobs=1):
+    def mapped(self, features: Any, n_jobs: int = 1) -> Any:
         """Return the features of all rows, computed once and kept on the cluster."""
         if self.client is None:
             return super().mapped(features, n_jobs)
@@ -189,7 +189,7 @@ class DaskRows(LazyRows, RowBlocks):
             Z = self.client.persist(Z)
         return DaskRows(Z, self.name)
 
-    def like(self, column, names=None):
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column of this process as a dask array; None for one that stays on workers.
 
         What is on the workers is there for passes: a user may compute with another scheduler.
@@ -218,7 +218,15 @@ class DaskRows(LazyRows, RowBlocks):
             if complaint is not None:
                 raise ValueError(complaint)
 
-    def run(self, function, view, shared=(), columns=(), made=(), n_jobs=1):
+    def run(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
+        n_jobs: int = 1,
+    ) -> Pass:
         """Call a block function on every chunk, as tasks of the cluster."""
         if self.client is None:
             return super().run(function, view, shared, columns, made, n_jobs)
@@ -243,10 +251,10 @@ class DaskRows(LazyRows, RowBlocks):
 class _Chunks:
     """Reads chunks of a dask array into this process."""
 
-    def __init__(self, array, client):
+    def __init__(self, array: Any, client: Any) -> None:
         self.array, self.client = array, client
 
-    def __call__(self, i: int):
+    def __call__(self, i: int) -> Any:
         return _computed(self.array.blocks[i].to_delayed().ravel().tolist(), self.client)[0]
 
 
@@ -254,7 +262,7 @@ class _Chunks:
 class Kept:
     """A column that stays on the workers: one of the results of every task."""
 
-    parts: tuple
+    parts: tuple[Any, ...]
     place: int
 
 
@@ -266,15 +274,15 @@ class _Same:
     count: int
 
 
-def _part_for(column, i: int, start: int, stop: int):
+def _part_for(column: Any, i: int, start: int, stop: int) -> Any:
     if isinstance(column, Kept):
         return column.parts[i]
     if all_equal(column):
         return _Same(column[0], stop - start)
-    return part_of_column(column, start, stop)
+    return column[start:stop]
 
 
-def _on_chunk(recipe, chunk, places, *parts):
+def _on_chunk(recipe: Any, chunk: Any, places: Any, *parts: Any) -> tuple[Any, ...]:
     """The task: a function on the blocks of one chunk; its sums and the columns that it makes."""
     function, view, shared, dtype = recipe
     columns = [part if place is None else part[place] for part, place in zip(parts, places)]
@@ -282,15 +290,18 @@ def _on_chunk(recipe, chunk, places, *parts):
     chunk = MemoryRows(chunk.astype(dtype, copy=False))
     sums, made = [], []
     with one_thread():
-        for start, stop in blocks_of(chunk.shape[0]):
-            block = view.of(chunk.take(slice(start, stop)))
-            new, block_sums = function(block, [c[start:stop] for c in columns], *shared)
+        for start in range(0, chunk.shape[0], BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = replace(view, data=chunk.take(rows))
+            new, block_sums = function(block, [c[rows] for c in columns], *shared)
             sums.append(block_sums)
             made.append(new)
     return sums, *(np.concatenate(column) for column in zip(*made))
 
 
-def _mapped_chunk(chunk, function, view, shared, nothing, dtype):
+def _mapped_chunk(
+    chunk: Any, function: BlockFunction, view: Any, shared: Columns, nothing: Any, dtype: Any
+) -> Any:
     """What a function gives for the rows of one chunk."""
     if not chunk.shape[0]:
         return nothing
@@ -299,21 +310,24 @@ def _mapped_chunk(chunk, function, view, shared, nothing, dtype):
         return MemoryRows(chunk.astype(dtype, copy=False)).map(function, view, shared)
 
 
-def _map_chunk(chunk, features, dtype):
+def _map_chunk(chunk: Any, features: Any, dtype: Any) -> Any:
     with one_thread():
-        tiles = [features.values(chunk[i:j].astype(dtype)) for i, j in tiles_of(chunk.shape[0])]
+        starts = range(0, chunk.shape[0], TILE)
+        tiles = [features.values(chunk[i : i + TILE].astype(dtype)) for i in starts]
     return np.concatenate(tiles)
 
 
-def _pick(results, place):
+def _pick(results: Any, place: Any) -> Any:
     return results[place]
 
 
-def _take(chunk, rows):
+def _take(chunk: Any, rows: Any) -> Any:
     return chunk[rows]
 
 
-def _complaint(chunk, size, width, is_sparse, name, i, first_row) -> str | None:
+def _complaint(
+    chunk: Any, size: int, width: int, is_sparse: bool, name: str, i: int, first_row: int
+) -> str | None:
     try:
         check_block(chunk, (size, width), is_sparse, f"{name}, block {i}", first_row)
     except ValueError as error:
@@ -321,7 +335,7 @@ def _complaint(chunk, size, width, is_sparse, name, i, first_row) -> str | None:
     return None
 
 
-def current_client():
+def current_client() -> Any:
     """The current dask client; None without a cluster."""
     if "distributed" not in sys.modules:
         return None
@@ -333,7 +347,7 @@ def current_client():
         return None
 
 
-def _computed(tasks: list, client) -> list:
+def _computed(tasks: list[Any], client: Any) -> Any:
     """Results of tasks, on the cluster or here."""
     import dask
 
@@ -346,15 +360,15 @@ def _computed(tasks: list, client) -> list:
 class _Connection:
     """Turns the many errors of a lost connection into one."""
 
-    def __init__(self, client):
+    def __init__(self, client: Any) -> None:
         self.client = client
 
-    def __enter__(self):
+    def __enter__(self) -> _Connection:
         if self.client.status != "running":
             raise self._lost(self.client.status)
         return self
 
-    def __exit__(self, kind, error, _trace):
+    def __exit__(self, kind: Any, error: Any, _trace: Any) -> None:
         if kind is None or not issubclass(kind, Exception):
             return
         # A task's own error of one of these kinds comes while the connection is up.

@@ -41,7 +41,7 @@ def open_blocks(path: Path, wish: Wish, format: str | None = None) -> RowBlocks:
 class _Reader:
     """A file that must not change while it is read."""
 
-    def __init__(self, path: Path, watched: Path | None = None):
+    def __init__(self, path: Path, watched: Path | None = None) -> None:
         self.path, self.watched = path, watched or path
         self.state = self._state()
 
@@ -66,7 +66,9 @@ class _Reader:
 class NpyReader(_Reader):
     """Reads ranges of rows of a npy file: no memory map, which would need addresses for all."""
 
-    def __init__(self, path: Path, offset: int, dtype: np.dtype, sizes: Sequence[int], width: int):
+    def __init__(
+        self, path: Path, offset: int, dtype: np.dtype, sizes: Sequence[int], width: int
+    ) -> None:
         super().__init__(path)
         self.offset, self.dtype, self.width, self.sizes = offset, dtype, width, tuple(sizes)
 
@@ -100,7 +102,9 @@ def _sizes(n_rows: int, step: int) -> list[int]:
 class ParquetReader(_Reader):
     """Reads row groups of a parquet file."""
 
-    def __init__(self, path: Path, columns: Sequence[str], dtype: np.dtype, groups: Sequence[int]):
+    def __init__(
+        self, path: Path, columns: Sequence[str], dtype: np.dtype, groups: Sequence[int]
+    ) -> None:
         super().__init__(path)
         self.columns, self.dtype, self.groups = list(columns), dtype, list(groups)
 
@@ -113,7 +117,7 @@ class ParquetReader(_Reader):
         return rows_of(table, self.columns, self.dtype)
 
 
-def _parquet_file(path: Path):
+def _parquet_file(path: Path) -> Any:
     return needed("pyarrow.parquet").ParquetFile(path, memory_map=False, pre_buffer=False)
 
 
@@ -146,7 +150,7 @@ def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
 class ZarrReader(_Reader):
     """Reads the rows of one chunk, or of one row of chunks, of a zarr array."""
 
-    def __init__(self, path: Path, step: int):
+    def __init__(self, path: Path, step: int) -> None:
         described = [path / name for name in ("zarr.json", ".zarray") if (path / name).exists()]
         super().__init__(path, *described[:1])
         self.step = step

@@ -48,7 +48,8 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
 def _as_array(image: Any) -> np.ndarray:
     mode = image.mode
     if mode.startswith("I"):  # 16-bit grey, in 16 or 32 bits
-        return np.clip(np.asarray(image), 0, 65535).astype(np.uint16)
+        deep: np.ndarray = np.clip(np.asarray(image), 0, 65535).astype(np.uint16)
+        return deep
     if mode in ("L", "RGB", "RGBA", "LA"):
         return np.asarray(image)
     transparent = mode in ("PA", "La", "RGBa") or "transparency" in image.info

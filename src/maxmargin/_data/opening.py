@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from .._files import DataError, check_exists
 
@@ -93,7 +93,8 @@ def format_of(path: Path, format: str | None = None) -> str:
 
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file, unpacking it if its name says that it is packed."""
-    return _DECOMPRESS.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
+    opener: Any = _DECOMPRESS.get(path.suffix, open)
+    return cast(BinaryIO, opener(path, "rb"))
 
 
 def one_line(error: BaseException) -> str:

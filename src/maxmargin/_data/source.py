@@ -12,9 +12,12 @@ fixed and their sums come in order, so the result has the same bits on any numbe
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +28,11 @@ from scipy import sparse
 TILE = 1024
 BLOCK = 16 * TILE
 LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are finite
+
+Columns = tuple[Any, ...]  # arrays with an entry for each row
+BlockResult = tuple[Columns, Any]  # the columns that a block function makes, and its sums
+Pass = tuple[Columns, Iterator[Any]]
+BlockFunction = Callable[..., BlockResult]
 
 
 class SchedulerLost(RuntimeError):
@@ -41,7 +49,7 @@ class RowSource(Protocol):
     """Rows, wherever they are stored."""
 
     shape: tuple[int, int]
-    dtype: np.dtype
+    dtype: np.dtype[Any]
     is_sparse: bool
     in_memory: bool
     local: bool
@@ -59,21 +67,34 @@ class RowSource(Protocol):
     def sample(self, rows: np.ndarray) -> RowSource:
         """Return the chosen rows where several passes over them are fastest."""
 
-    def columns(self, chosen) -> RowSource:
+    def columns(self, chosen: Any) -> RowSource:
         """Return the same rows with some of the columns."""
 
-    def mapped(self, features, n_jobs: int) -> RowSource | None:
+    def mapped(self, features: Any, n_jobs: int = 1) -> RowSource | None:
         """Return stored features of all rows; None if there is no memory for them."""
 
     def run(
-        self, function: Callable, view, shared: tuple, columns: tuple, made: tuple, n_jobs: int
-    ) -> tuple[tuple, Iterator]:
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
+        n_jobs: int = 1,
+    ) -> Pass:
         """Call a block function on every block; return the columns it makes and all sums."""
 
-    def map(self, function: Callable, view, shared: tuple, width: int | None, n_jobs: int) -> Any:
+    def map(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns,
+        width: int | None = None,
+        n_jobs: int = 1,
+    ) -> Any:
         """Return what a block function gives for every row, in the user's container."""
 
-    def like(self, column, names: np.ndarray | None = None) -> Any:
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column, renamed, in the user's container; None if only passes can read it."""
 
 
@@ -84,41 +105,71 @@ class LocalRows:
     local = True
     column_names: tuple[str, ...] | None = None
     shape: tuple[int, int]
-    dtype: np.dtype
+    dtype: np.dtype[Any]
 
     def check(self) -> None:
         """Do nothing: rows are checked when they are read, or have been."""
 
-    def take(self, rows):
+    def take(self, rows: Any) -> Any:
         """Return the chosen rows."""
         raise NotImplementedError
 
-    def run(self, function, view, shared=(), columns=(), made=(), n_jobs=1):
+    def run(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
+        n_jobs: int = 1,
+    ) -> Pass:
         """Call a block function on every block, on ``n_jobs`` threads."""
         n = self.shape[0]
         out = tuple(np.empty(n, dtype) for dtype in made)
 
-        def work(start, stop):
-            parts = tuple(part_of_column(column, start, stop) for column in columns)
-            new, sums = function(view.of(self.take(slice(start, stop))), parts, *shared)
+        def work(start: int, stop: int) -> Any:
+            parts = [column[start:stop] for column in columns]
+            # A column that repeats one value takes no memory until here.
+            parts = [np.ascontiguousarray(p) if p.strides[0] == 0 else p for p in parts]
+            block = replace(view, data=self.take(slice(start, stop)))
+            new, sums = function(block, parts, *shared)
             for column, values in zip(out, new):
                 column[start:stop] = values
             return sums
 
         return out, each_block(n, work, n_jobs)
 
-    def map(self, function, view, shared, width=None, n_jobs=1):
+    def map(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns,
+        width: int | None = None,
+        n_jobs: int = 1,
+    ) -> Any:
         """Return what a block function gives for every row."""
         found = list(self.run(function, view, shared, n_jobs=n_jobs)[1])
         if not found:
             return np.zeros((0,) if width is None else (0, width))
         return np.concatenate(found)
 
-    def like(self, column, names=None):
+    def mapped(self, features: Any, n_jobs: int = 1) -> MemoryRows | None:
+        """Return the features of all rows in one array, mapped tile by tile."""
+        Z = np.empty((self.shape[0], features.rank), features.dtype)
+
+        def work(start: int, stop: int) -> None:
+            part = self.take(slice(start, stop))
+            for i in range(0, stop - start, TILE):
+                Z[start + i : min(start + i + TILE, stop)] = features.values(part[i : i + TILE])
+
+        deque(each_block(len(Z), work, n_jobs), maxlen=0)
+        return MemoryRows(Z)
+
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return the column, its entries replaced by ``names[entry]`` if they are given."""
         if names is not None:
-            for start, stop in blocks_of(len(column)):  # all at once would copy it twice
-                column[start:stop] = names[column[start:stop]]
+            for start in range(0, len(column), BLOCK):  # all at once would copy it twice
+                column[start : start + BLOCK] = names[column[start : start + BLOCK]]
         return column
 
 
@@ -132,75 +183,41 @@ class MemoryRows(LocalRows):
     [[0.0, 1.0], [4.0, 5.0]]
     """
 
-    def __init__(self, X, column_names: tuple[str, ...] | None = None):
+    def __init__(self, X: Any, column_names: tuple[str, ...] | None = None) -> None:
         self.X, self.column_names = X, column_names
         self.shape, self.dtype, self.is_sparse = X.shape, X.dtype, sparse.issparse(X)
 
-    def replaced(self, X) -> MemoryRows:
+    def replaced(self, X: Any) -> MemoryRows:
         """Return other values for the same user's container."""
         return MemoryRows(X)
 
-    def take(self, rows):
+    def take(self, rows: Any) -> Any:
         """Return the chosen rows; ranges are not copied."""
         if not isinstance(rows, slice):
             return self.X[rows]
         start, stop, step = rows.indices(self.shape[0])
         if start == 0 and stop == self.shape[0] and step == 1:
             return self.X
-        return _csr_range(self.X, start, stop) if self.is_sparse and step == 1 else self.X[rows]
+        if not self.is_sparse or step != 1:
+            return self.X[rows]
+        first, last = self.X.indptr[start], self.X.indptr[stop]
+        view = sparse.csr_matrix((stop - start, self.shape[1]), dtype=self.dtype)
+        view.data, view.indices = self.X.data[first:last], self.X.indices[first:last]
+        view.indptr = self.X.indptr[start : stop + 1] - first
+        return view
 
-    def part(self, rows):
+    def part(self, rows: np.ndarray) -> MemoryRows:
         """Return the chosen rows."""
         return self if len(rows) == self.shape[0] else MemoryRows(self.X[rows])
 
     sample = part
 
-    def columns(self, chosen):
+    def columns(self, chosen: Any) -> MemoryRows:
         """Return the same rows with some of the columns."""
         return MemoryRows(self.X[:, chosen])
 
-    def mapped(self, features, n_jobs=1):
-        """Return the features of all rows, stored."""
-        return store_mapped(self, features, n_jobs)
 
-
-def store_mapped(source: LocalRows, features, n_jobs: int) -> MemoryRows:
-    """Return the features of all rows in one array, mapped tile by tile."""
-    Z = np.empty((source.shape[0], features.rank), features.dtype)
-
-    def work(start, stop):
-        part = source.take(slice(start, stop))
-        for i, j in tiles_of(stop - start):
-            Z[start + i : start + j] = features.values(part[i:j])
-
-    for _ in each_block(len(Z), work, n_jobs):
-        pass
-    return MemoryRows(Z)
-
-
-def _csr_range(X, start: int, stop: int) -> sparse.csr_matrix:
-    """Return rows of a CSR matrix without copying them."""
-    first, last = X.indptr[start], X.indptr[stop]
-    view = sparse.csr_matrix((stop - start, X.shape[1]), dtype=X.dtype)
-    view.data, view.indices = X.data[first:last], X.indices[first:last]
-    view.indptr = X.indptr[start : stop + 1] - first
-    return view
-
-
-# -- blocks ----------------------------------------------------------------------------------------
-
-
-def tiles_of(n_rows: int) -> Iterator[tuple[int, int]]:
-    """Return the bounds of the tiles of a block."""
-    return ((i, min(i + TILE, n_rows)) for i in range(0, n_rows, TILE))
-
-
-def blocks_of(n_rows: int) -> list[tuple[int, int]]:
-    """Return the bounds of the blocks of all rows."""
-    return [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
-
-
-def each_block(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
+def each_block(n_rows: int, work: Callable[[int, int], Any], n_jobs: int = 1) -> Iterator[Any]:
     """Call ``work(start, stop)`` on fixed blocks of rows; yield the results in order.
 
     The blocks do not depend on ``n_jobs``. Few results wait for their turn, and nothing happens
@@ -211,12 +228,12 @@ def each_block(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
     >>> list(each_block(20_000, lambda start, stop: stop - start))
     [16384, 3616]
     """
-    bounds = blocks_of(n_rows)
+    bounds = [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
     if n_jobs == 1 or len(bounds) == 1:
         yield from (work(*b) for b in bounds)
         return
     with ThreadPoolExecutor(n_jobs) as pool:
-        waiting: deque = deque()
+        waiting: deque[Future[Any]] = deque()
         try:
             for b in bounds:
                 waiting.append(pool.submit(work, *b))
@@ -229,23 +246,54 @@ def each_block(n_rows: int, work: Callable, n_jobs: int = 1) -> Iterator:
                 future.cancel()
 
 
-def part_of_column(column, start: int, stop: int) -> np.ndarray:
-    """Return the entries of some rows; a repeated value takes no memory before."""
-    part = column[start:stop]
-    return np.ascontiguousarray(part) if part.strides[0] == 0 else part
-
-
-def repeated(value, n: int) -> np.ndarray:
-    """Return a column of one value for all rows, without memory for it.
-
-    Examples
-    --------
-    >>> repeated(np.int8(-1), 4)
-    array([-1, -1, -1, -1], dtype=int8)
-    """
-    return np.broadcast_to(value, n)
-
-
 def all_equal(column: np.ndarray) -> bool:
     """Return whether a column is known to repeat one value."""
     return column.strides[0] == 0
+
+
+def check_magnitude(X: Any) -> None:
+    """Raise an error for values whose squares overflow or underflow."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    limit = LARGEST if values.dtype == np.float64 else LARGEST32
+    if largest > limit or 0.0 < largest < 1.0 / limit:
+        raise ValueError(
+            f"The largest absolute value in X is {largest:.3g}, outside {1.0 / limit:g} to "
+            f"{limit:g}: squares overflow or underflow in {values.dtype}. Rescale X."
+        )
+
+
+def available_memory() -> float:
+    """Return the bytes that this process can still allocate; infinity without psutil.
+
+    This is the machine's free memory, or that of the control group (a container) if it is less.
+    """
+    try:
+        import psutil
+    except ImportError:
+        return float("inf")
+    return float(min(psutil.virtual_memory().available, control_group_room()))
+
+
+def control_group_room(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> float:
+    """Return the bytes that the limits of Linux control groups leave; infinity without a limit."""
+    room = float("inf")
+    for line in own.read_text().splitlines() if own.exists() else ():
+        _, kinds, name = line.split(":", 2)
+        if kinds not in ("", "memory"):  # version 2, or version 1 with a folder for each kind
+            continue
+        group = root / kinds / name.lstrip("/")
+        names = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
+        for folder in (group, *group.parents[: len(Path(name).parents)]):
+            for limit, used in names:
+                with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+                    most = int((folder / f"memory.{limit}").read_text())
+                    if most < 2**60:  # version 1 writes a huge number for no limit
+                        stat = (folder / "memory.stat").read_text()
+                        pages = dict(line.split() for line in stat.splitlines())
+                        taken = int((folder / f"memory.{used}").read_text())
+                        # Unused pages of files count as used, but are given up on demand.
+                        room = min(room, most - taken + int(pages.get("inactive_file", 0)))
+    return max(0.0, room)

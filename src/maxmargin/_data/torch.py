@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from .blocks import check_block
-from .source import LARGEST, LARGEST32, MemoryRows, all_equal
+from .source import LARGEST, LARGEST32, BlockFunction, Columns, MemoryRows, Pass, all_equal
 
 BLOCK_BYTES = 2**30  # of what is held at a time beside the rows
 HOST_ROWS = 100_000  # samples of at most this many rows are worked on by the host
 
 
-def is_tensor(X) -> bool:
+def is_tensor(X: Any) -> bool:
     """Return whether X is a torch tensor or a cupy array; neither is imported for the question.
 
     Examples
@@ -33,7 +33,7 @@ def is_tensor(X) -> bool:
     return type(X).__module__.partition(".")[0] in ("torch", "cupy") and hasattr(X, "shape")
 
 
-def as_tensor(X):
+def as_tensor(X: Any) -> Any:
     """Return a torch tensor of the same memory."""
     if type(X).__module__.partition(".")[0] == "torch":
         return X.detach()
@@ -52,12 +52,12 @@ def as_tensor(X):
     return torch.from_dlpack(X)
 
 
-def to_host(X):
+def to_host(X: Any) -> Any:
     """Return a numpy array of a tensor; anything else as it is."""
     return as_tensor(X).cpu().numpy() if is_tensor(X) else X
 
 
-def tensor_rows(X):
+def tensor_rows(X: Any) -> Any:
     """Return the rows of a tensor: an array if it is in the host's memory, else on its device."""
     tensor = as_tensor(X)
     if tensor.layout != sys.modules["torch"].strided:
@@ -68,15 +68,22 @@ def tensor_rows(X):
 class HostTensorRows(MemoryRows):
     """Rows of a tensor in the host's memory, worked on as an array."""
 
-    def replaced(self, X) -> MemoryRows:
+    def replaced(self, X: Any) -> MemoryRows:
         """Return other values for the same user's container."""
         return HostTensorRows(X)
 
-    def like(self, column, names=None):
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column as a tensor."""
         return sys.modules["torch"].from_numpy(np.ascontiguousarray(super().like(column, names)))
 
-    def map(self, function, view, shared, width=None, n_jobs=1):
+    def map(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns,
+        width: int | None = None,
+        n_jobs: int = 1,
+    ) -> Any:
         """Return a tensor of what a block function gives for every row."""
         return self.like(super().map(function, view, shared, width, n_jobs))
 
@@ -98,59 +105,59 @@ class DeviceRows:
     name = "X"
     column_names: tuple[str, ...] | None = None
 
-    def __init__(self, array, xp):
+    def __init__(self, array: Any, xp: Any) -> None:
         self.array, self.xp = array, xp
         self.shape = tuple(int(length) for length in array.shape)
         self.dtype = np.dtype(np.float32 if array.dtype == xp.float32 else np.float64)
 
-    def _with(self, array):
+    def _with(self, array: Any) -> DeviceRows:
         return DeviceRows(array, self.xp)
 
-    def host(self, array) -> np.ndarray:
+    def host(self, array: Any) -> np.ndarray:
         """Return an array of the device as one of the host."""
         return np.asarray(array)
 
-    def send(self, array, dtype=None):
+    def send(self, array: Any, dtype: Any = None) -> Any:
         """Return an array of the host on the device; None stays None."""
         if array is None:
             return None
         kind = None if dtype is None else dtype
         return self.xp.asarray(np.asarray(array), dtype=kind, device=self.array.device)
 
-    def working(self):
+    def working(self) -> Any:
         """Return the context in which a pass runs."""
         return nullcontext()
 
-    def inverse(self, A, complaint: str):
+    def inverse(self, A: Any, complaint: str) -> Any:
         """Return the inverse of a positive definite matrix of the device."""
         inverse = self.xp.linalg.inv(A)
         if not bool(self.xp.all(self.xp.isfinite(inverse))):
             raise ValueError(complaint)
         return inverse
 
-    def take(self, rows):
+    def take(self, rows: Any) -> Any:
         """Return the chosen rows, on the host."""
         return self.host(self.array[rows] if isinstance(rows, slice) else self._picked(rows))
 
-    def _picked(self, rows):
+    def _picked(self, rows: Any) -> Any:
         rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         return self.xp.take(self.array, self.send(rows.astype(np.int64)), axis=0)
 
-    def part(self, rows):
+    def part(self, rows: Any) -> Any:
         """Return the chosen rows, on the device."""
         return self._with(self._picked(rows))
 
-    def sample(self, rows):
+    def sample(self, rows: Any) -> Any:
         """Return the chosen rows: on the host if they are few."""
         return MemoryRows(self.take(rows)) if len(rows) <= HOST_ROWS else self.part(rows)
 
-    def columns(self, chosen):
+    def columns(self, chosen: Any) -> Any:
         """Return the same rows with some of the columns."""
         numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
         return self._with(self.xp.take(self.array, self.send(numbers), axis=1))
 
-    def mapped(self, features, n_jobs=1):
+    def mapped(self, features: Any, n_jobs: int = 1) -> Any:
         """Return the features of all rows, kept on the device."""
         xp = self.xp
         with self.working():
@@ -176,9 +183,17 @@ class DeviceRows:
                 f"it between {1.0 / limit:g} and {limit:g}. Rescale X."
             )
 
-    def run(self, function, view, shared=(), columns=(), made=(), n_jobs=1):
+    def run(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns = (),
+        columns: Columns = (),
+        made: Columns = (),
+        n_jobs: int = 1,
+    ) -> Pass:
         """Call a block function on blocks of the device."""
-        new: list[list] = [[] for _ in made]
+        new: list[list[Any]] = [[] for _ in made]
         sums = []
         with self.working():
             for block, parts in self._each(view, columns):
@@ -189,13 +204,20 @@ class DeviceRows:
             found = tuple(self.xp.concat(column) for column in new)
         return found, iter(sums)
 
-    def map(self, function, view, shared, width=None, n_jobs=1):
+    def map(
+        self,
+        function: BlockFunction,
+        view: Any,
+        shared: Columns,
+        width: int | None = None,
+        n_jobs: int = 1,
+    ) -> Any:
         """Return what a block function gives for every row, on the device."""
         with self.working():
             parts = [function(block, (), *shared)[1] for block, _ in self._each(view, ())]
             return self.like(self.xp.concat(parts))
 
-    def _each(self, view, columns) -> Iterator:
+    def _each(self, view: Any, columns: Columns) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         """Yield blocks of rows of Z, and the parts of the columns that belong to them."""
         xp, features = self.xp, view.features
         features = None if features is None else features.sent(self.send, xp)
@@ -210,9 +232,9 @@ class DeviceRows:
                 else column[where, ...]
                 for column in sent
             )
-            yield view.of(self.array[where, :]), parts
+            yield replace(view, data=self.array[where, :]), parts
 
-    def _column(self, column):
+    def _column(self, column: Any) -> Any:
         """Return a column on the device; a value and its type if the column repeats one."""
         if not isinstance(column, np.ndarray):
             return column
@@ -226,13 +248,13 @@ class DeviceRows:
         size = max(1024, BLOCK_BYTES // max(row_bytes, 1))
         return (slice(i, min(i + size, self.shape[0])) for i in range(0, self.shape[0], size))
 
-    def _to_host(self, sums):
+    def _to_host(self, sums: Any) -> Any:
         if isinstance(sums, tuple):
             return tuple(self._to_host(part) for part in sums)
         plain = sums is None or isinstance(sums, (int, float, np.ndarray, np.generic))
         return sums if plain else self.host(sums)
 
-    def like(self, column, names=None):
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column on the device."""
         column = self.send(column) if isinstance(column, np.ndarray) else column
         return column if names is None else self.xp.take(self.send(names), column)
@@ -241,7 +263,7 @@ class DeviceRows:
 class TensorRows(DeviceRows):
     """The rows of a dense torch tensor, or of a cupy array."""
 
-    def __init__(self, X):
+    def __init__(self, X: Any) -> None:
         import array_api_compat.torch as xp
         import torch
 
@@ -259,14 +281,14 @@ class TensorRows(DeviceRows):
             tensor = tensor.double()
         super().__init__(tensor if tensor.stride(1) == 1 else tensor.contiguous(), xp)
 
-    def _with(self, array):
+    def _with(self, array: Any) -> DeviceRows:
         return TensorRows(array)
 
-    def host(self, array) -> np.ndarray:
+    def host(self, array: Any) -> np.ndarray:
         """Return a tensor as an array of the host."""
-        return array.cpu().numpy()
+        return np.asarray(array.cpu().numpy())
 
-    def inverse(self, A, complaint: str):
+    def inverse(self, A: Any, complaint: str) -> Any:
         """Return the inverse of a positive definite matrix, by its Cholesky factor."""
         import torch
 
@@ -276,7 +298,7 @@ class TensorRows(DeviceRows):
         return torch.cholesky_inverse(factor)
 
     @contextmanager
-    def working(self):
+    def working(self) -> Iterator[None]:
         """Multiply float32 matrices with all their digits; say what to do if memory ends."""
         import torch
 
@@ -293,7 +315,7 @@ class TensorRows(DeviceRows):
         finally:
             torch.set_float32_matmul_precision(before)
 
-    def like(self, column, names=None) -> Any:
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column as what the user gave: a tensor or a cupy array."""
         tensor = super().like(column, names)
         if type(self.given).__module__.partition(".")[0] == "torch":

@@ -15,7 +15,7 @@ from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.features import KERNELS, evaluate_kernel
 from .._core.model import Model
-from .._core.size_floor import LOSSES, row_losses, size_floor, warn_short
+from .._core.size_floor import LOSSES, row_losses, size_floor
 from .._core.tree import recursive_splits, sides_of
 from ._joint import Task, joint_search
 from ._search import Settings, split_rows, warn_unsolved
@@ -308,14 +308,10 @@ class AlternatingMarginClustering(BaseMarginClustering):
             init=self.init if isinstance(self.init, str) else "auto", n_init=self.n_init,
             rng=data.rng,
         )  # fmt: skip
-        sizes = np.bincount(state.labels, data.weights, minlength=task.k)
-        missing = task.floor - float(sizes.min())
-        if missing > 1e-9 * task.floor:
-            warn_short(balance, missing, task.floor)
         warn_unsolved(state.fit, task.gap)
         return Model(
             fmap, state.coef, state.bias + state.prices, np.eye(task.k), state.objective,
-            state.history, len(state.history), state.reason, extras=extras,
+            state.history, len(state.history), state.reason, balance=balance, extras=extras,
         )  # fmt: skip
 
     def _settings(self, fmap, data: FitInput) -> Settings:

@@ -20,15 +20,19 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from .._core.assign import divergence_prices, floor_prices, size_divergence
 from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER
 from .._core.features import centred_rows
-from .._core.init import kmeans_labels
-from .._core.label_starts import N_STARTS, label_starts, named
+from .._core.init import N_STARTS, kmeans_labels, label_starts, named
 from .._core.regression import Factor, PiecewiseFit, factorise, fit_piecewise, fit_squared
 from .._core.rows import Rows, scores
-from .._core.size_floor import loss_kinks, row_losses
+from .._core.size_floor import (
+    divergence_prices,
+    floor_prices,
+    loss_kinks,
+    row_losses,
+    size_divergence,
+)
 from .._core.tree import in_root_features
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of them, see

@@ -26,7 +26,7 @@ from .._core.regression import (
     shrinkage_for,
 )
 from .._core.rows import Rows, scores
-from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split, warn_short
+from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split
 from .._core.tree import (
     OFF_FLOOR,
     FittedSplit,
@@ -147,14 +147,8 @@ def split_rows(
     shrinkage, alpha = _strength(problem, settings)
     X = (sample.X if everything else sample.X.part(indices)) if settings.raw else None
     outcome = search(problem, X, start, shrinkage, alpha, settings)
-    _warn_about(outcome.state, sizes.floor, settings)
+    warn_unsolved(outcome.state.fit, settings.gap)
     return oriented_split(outcome, rows, local, weights, alpha)
-
-
-def _warn_about(state: State, floor: float, settings: Settings) -> None:
-    if state.shortfall > 0:
-        warn_short(settings.balance, state.shortfall, floor)
-    warn_unsolved(state.fit, settings.gap)
 
 
 def warn_unsolved(fit: PiecewiseFit | None, gap: float) -> None:

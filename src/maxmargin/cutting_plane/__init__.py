@@ -30,7 +30,7 @@ section 3, linear time                     ``n_passes_``
 The paper starts from an empty set of constraints, whose solution W = 0 has no labels, and lets the
 first model, made of one cut, choose new ones: good initial labels are lost. By default the problem
 of the initial labels is solved first (``_search.Problem.solve``), and labels change only where that
-lowers the objective (``descend``). Initial labels come from ``_core.label_starts``.
+lowers the objective (``descend``). Initial labels come from ``_core.init``.
 
 **Several kernels.** Zhao, Kwok & Zhang, "Multiple Kernel Clustering", SDM 2009. Kernels
 K_1 .. K_M with features Phi_1 .. Phi_M, each centred and scaled to mean square one, and weights

@@ -27,7 +27,7 @@ import numpy as np
 
 from .._core.qp import CutPool
 from .._core.rows import Block, Rows
-from .._data.source import TILE, all_equal, repeated
+from .._data.source import TILE, all_equal
 from ._device import device_moves, device_pass
 from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
 
@@ -114,9 +114,9 @@ class LabelledCuts:
         self.constant = constant
         self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
-        unknown = repeated(self.dtype.type(-1), len(known))
+        unknown = np.broadcast_to(self.dtype.type(-1), len(known))
         self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)
-        self.labels: Any = repeated(self.dtype.type(0), len(known))
+        self.labels: Any = np.broadcast_to(self.dtype.type(0), len(known))
         width = n_clusters * (rows.shape[1] + (constant > 0))
         self.pool = CutPool(width, self._pool_blocks(width))
         self.codes: list[Any] = []

@@ -84,7 +84,7 @@ def device_moves(block: Block, weights, labels, before, k: int):
     moved = xp.nonzero(labels != old)[0]
     if not moved.shape[0]:
         return None
-    Z = next(block.of(xp.take(block.data, moved, axis=0)).tiles())[1].values
+    Z = next(block.taken(moved).tiles())[1].values
     weight = xp.astype(xp.take(weights, moved), Z.dtype)
     names = xp.arange(k, dtype=labels.dtype, device=Z.device)[None, :]
     here, there = xp.take(labels, moved)[:, None], xp.take(old, moved)[:, None]

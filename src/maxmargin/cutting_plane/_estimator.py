@@ -9,14 +9,13 @@ import numpy as np
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.features import KERNELS
-from .._core.model import Model
+from .._core.model import Model, lead_losses
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
 from ._cuts import LabelledCuts
-from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, least_size, search, warn_floor
+from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, least_size, search
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
@@ -263,8 +262,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             n_init=self.n_init,
             rng=data.rng,
         )
-        warn_floor(found.problem, self.balance)
-        return Model(fmap, **found.fields, extras=found.report)
+        return Model(fmap, **found.fields, balance=self.balance, extras=found.report)
 
     def _has_intercept(self) -> bool:
         if self.fit_intercept != "auto":

@@ -113,10 +113,6 @@ class FeatureStack:
         )
         return replace(self, sources=sources, maps=tuple(m.sent(send, xp) for m in self.maps))
 
-    def stored_rows(self, X, n_jobs: int = 1) -> Rows:
-        """The same rows of features, mapped once and kept."""
-        return mapped_rows(self, X, n_jobs)
-
 
 def fit_stack(
     X, weights, sources, *, n_components, rng, n_jobs: int, center: bool, normalize: bool
@@ -148,7 +144,7 @@ def fit_stack(
             fmap = replace(fmap, scale=1.0)
         maps.append(fmap)
     stack = FeatureStack(tuple(sources), tuple(maps))
-    return stack, stack.stored_rows(X, n_jobs)
+    return stack, mapped_rows(stack, X, n_jobs)
 
 
 def _kernel_params(X, source: Source, rng) -> dict:

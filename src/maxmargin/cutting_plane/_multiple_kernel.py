@@ -12,17 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.features import AUTO_RANK, is_text
-from .._core.model import Model
+from .._core.model import Model, lead_losses
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
 from ._cuts import LabelledCuts
 from ._estimator import CONSTANT, default_alpha, default_entropy
 from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, least_size, search, warn_floor
+from ._search import NOTHING_FOUND, Task, least_size, search
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -351,12 +350,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         if self.solver == "socp":  # too slow for the search
             found.problem.penalty = replace(penalty, solver="socp")
             found.problem.descend(self.tol)
-        warn_floor(found.problem, self.balance)
         self._warn_if_trivial(found.problem.objective, alpha)
         constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
         beta = np.where(constants, 0.0, penalty.weights(found.problem.model[0]))
         weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
-        return Model(fmap, **found.fields, extras={**found.report, **weights_found, **width})
+        extras = {**found.report, **weights_found, **width}
+        return Model(fmap, **found.fields, balance=self.balance, extras=extras)
 
     def _warn_if_trivial(self, value: float, alpha: float) -> None:
         if value > TRIVIAL:

@@ -6,7 +6,7 @@ The code of a row in a cut is 0 where the row says nothing, and 1 + the rival cl
 import numpy as np
 from numba import njit
 
-from .._core.numba_sparse import U, csr_row_scores
+from .._core._numba import U, csr_row_scores
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,6 @@ that neither the k-means partition nor given labels have a lower F.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -23,14 +22,16 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from .._core.assign import divergence_prices, floor_prices, size_divergence
-from .._core.decisions import cluster_numbers
+from .._core._numba import fill_clusters
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
-from .._core.init import kmeans_labels
-from .._core.label_starts import N_STARTS, canonical, label_starts, named
-from .._core.numba_fill import fill_clusters
+from .._core.init import N_STARTS, canonical, kmeans_labels, label_starts, named
 from .._core.rows import Rows, cluster_means, scores
-from .._core.size_floor import size_floor, warn_short
+from .._core.size_floor import (
+    divergence_prices,
+    floor_prices,
+    size_divergence,
+    size_floor,
+)
 from .._data.source import RowSource, SchedulerLost, all_equal
 from ._cuts import LabelledCuts, Look
 
@@ -56,7 +57,6 @@ NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where the
     "n_passes_": 0,
     "n_cuts_": 0,
     "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
-    "clusters_on_floor_": np.zeros(0, np.int64),
 }
 
 
@@ -417,23 +417,19 @@ class Found:
             "history": problem.history,
             "n_iter": len(problem.history),
             "stop_reason": self.reason,
+            "raised": problem.floor_prices > problem.floor_prices.min(),
         }
 
     @property
     def report(self) -> dict[str, Any]:
         """Fitted attributes that the methods share."""
         problem, cuts = self.problem, self.problem.cuts
-        raised = problem.floor_prices > problem.floor_prices.min()
-        order = np.arange(cuts.k)
-        if all_equal(cuts.known) or not (cuts.known >= 0).any():
-            order = cluster_numbers(problem.sizes, order)
         return {
             "gap_": float(problem.gap),
             "restart_objectives_": np.array(self.objectives),
             "n_passes_": cuts.n_passes,
             "n_cuts_": len(cuts.codes),
             "compared_with_kmeans_": self.compared,
-            "clusters_on_floor_": np.flatnonzero(raised[order]),
         }
 
 
@@ -441,26 +437,6 @@ def least_size(balance: float, entropy: float, weights: np.ndarray, k: int, whol
     """Return the least weight of a cluster: one row if only the preference for even sizes asks."""
     floor = size_floor(balance, weights.sum(), k, whole)
     return float(weights.min()) if floor == 0 and entropy > 0 else floor
-
-
-def warn_floor(problem: Problem, balance: float) -> None:
-    """Warn if a cluster misses its least size, or has it because of the floor alone."""
-    count = int((problem.floor_prices > problem.floor_prices.min()).sum())
-    few = f"{count} of {len(problem.sizes)} clusters"
-    if balance == 0 and count:
-        warnings.warn(
-            f"{few} would be empty, but for one row; try fewer.", UserWarning, stacklevel=2
-        )
-    elif problem.missing > 0:
-        warn_short(balance, problem.missing, problem.task.floor)
-    elif count:
-        warnings.warn(
-            f"balance={balance} decided the size of {few}: without it they would be smaller. "
-            "The margin alone prefers uneven clusters, so a lower balance seldom helps; set "
-            "balance=0, which leaves the sizes to size_entropy, or try fewer clusters.",
-            UserWarning,
-            stacklevel=2,
-        )
 
 
 def search(

@@ -7,12 +7,12 @@ from numbers import Integral
 
 import numpy as np
 
-from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_labels
+from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.model import Model
 from .._core.size_floor import row_losses
-from ._fit import Settings, fit_least_squares, warn_of_missed_floor
+from ._fit import Settings, fit_least_squares
 
 MAX_DESCENT_ROUNDS = 200
 
@@ -182,11 +182,6 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     def _fit_model(self, data: FitInput) -> Model:
         return fit_least_squares(data, self._settings())
-
-    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict:
-        if self.cluster_sizes is None:
-            warn_of_missed_floor(host_labels(labels), data, self.balance, self.n_clusters)
-        return {}
 
     def _settings(self) -> Settings:
         given = self.get_params(deep=False)

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._core.decisions import lead_of, trained
 from .._core.dedup import FitInput, make_input
-from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params
-from .._core.model import Model
-from .._core.size_floor import size_floor, warn_short
+from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params, mapped_rows
+from .._core.model import Model, lead_of, trained
+from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from ._axes import principal_axes, whitening_axes
 from ._confidence import Calibration, calibrate
@@ -236,18 +235,10 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         n_iter=len(found.history),
         stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
         scores=None if exact else np.where(places[:, None] >= 0, scores[places], np.nan),
+        balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
     )
-
-
-def warn_of_missed_floor(labels: np.ndarray, data: FitInput, balance: float, k: int) -> None:
-    """Warn if a cluster is smaller than its minimum size."""
-    sizes = np.bincount(labels[data.source], data.weights, k)
-    floor = size_floor(balance, data.weights.sum(), k, data.whole)
-    missing = floor - float(sizes.min())
-    if missing > 1e-9 * floor:
-        warn_short(balance, missing, floor)
 
 
 # -- rows and similarities -------------------------------------------------------------------------
@@ -327,7 +318,7 @@ def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
         return mixed_similarity(fmap, X, weights, s.ridge, n_jobs), None
     if fmap.projection is None:
         return make_similarity(fmap, X, weights, s.ridge, s.center, n_jobs, source), None
-    basis = fmap.stored_rows(X, n_jobs).values()
+    basis = mapped_rows(fmap, X, n_jobs).values()
     K = basis @ basis.T
     scale = float(np.average(np.diag(K), weights=weights)) or 1.0  # of rows that are all equal: 0
     K /= K.dtype.type(scale)
@@ -393,7 +384,7 @@ def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
         rows = np.flatnonzero(problem.known >= 0)
         if isinstance(fmap, MixedMap):
             fmap, X = fmap.kernels[0], X.toarray() if fmap.dense else X
-        values = fmap.stored_rows(X).values()
+        values = mapped_rows(fmap, X).values()
         K = values[:, rows] if fmap.projection is None else values @ values[rows].T
         starts.append(supervised_labels(K, rows, problem, s.ridge))
     return starts
@@ -490,7 +481,7 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
     if fmap.projection is None:
         K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
     else:
-        features = fmap.stored_rows(X[few]).values()
+        features = mapped_rows(fmap, X[few]).values()
         K = features @ features.T
     K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
     similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)

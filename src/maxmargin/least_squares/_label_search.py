@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._core.assign import cluster_prices
 from .._core.descent import CONVERGED
+from .._core.size_floor import cluster_prices
 from ._numba import (
     claim,
     least_claim,

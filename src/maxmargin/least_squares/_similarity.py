@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.features import DEVICE_KERNELS, FeatureMap
-from .._core.interrupt import interruptible
-from .._core.lapack import invert_definite
+from .._core.lapack import interruptible, invert_definite
 from .._data.source import each_block
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64

@@ -11,10 +11,9 @@ from sklearn.utils import check_random_state
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_labels
 from .._callbacks import Interval, StrOptions, with_callbacks
-from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.links import Links
-from .._core.model import Model
+from .._core.model import Model, lead_losses
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints
 from ._problem import PairProblem, pair_problem
@@ -326,6 +325,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
             history=outcome.history,
             n_iter=outcome.n_iter,
             stop_reason=outcome.stop_reason,
+            balance=self.balance if search.floor > 0 else 0.0,
+            raised=state.offset > state.offset.min(),
             extras=extras,
         )
 
@@ -355,7 +356,6 @@ class PairwiseMarginClustering(BaseMarginClustering):
         return Search(
             problem,
             sample.weights,
-            self.balance,
             floor,
             self.solver,
             self.init if isinstance(self.init, str) else "auto",

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._core.assign import floor_prices
 from .._core.descent import Outcome, descend
-from .._core.size_floor import warn_short
+from .._core.size_floor import floor_prices
 from ._problem import Linearisation, PairProblem
 from ._solvers import solve_bundle, solve_subgradient
 from ._starts import Start, pair_starts
@@ -95,11 +94,6 @@ class Stage:
             return np.zeros(self.problem.k)
         return floor_prices(S, self.weights, self.floor, np.full(len(S), -1))
 
-    def missing(self, state: State) -> float:
-        """By how much weight the smallest cluster misses the floor."""
-        sizes = np.bincount(state.at.labels, self.weights, minlength=self.problem.k)
-        return max(0.0, self.floor - float(sizes.min()))
-
     def objective(self, state: State) -> float:
         """Equation (6)."""
         return state.value
@@ -122,7 +116,6 @@ class Search:
 
     problem: PairProblem
     weights: np.ndarray
-    balance: float
     floor: float
     solver: str
     init: str
@@ -154,9 +147,6 @@ class Search:
             states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
         best = min((stage.resume(state.coef) for state in states), key=stage.objective)
         outcome = self._descend(stage, best)
-        missing = stage.missing(outcome.state)
-        if missing > 1e-9 * self.weights.sum():
-            warn_short(self.balance, missing, stage.floor)
         if not outcome.state.solved:
             warnings.warn(
                 f"solver={self.solver!r} did not reach solver_tol={self.solver_tol:g} in its last "

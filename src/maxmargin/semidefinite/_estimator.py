@@ -25,7 +25,6 @@ from .._core.size_floor import (
     loss_kinks,
     row_losses,
     signed_or_balanced_split,
-    warn_short,
 )
 from .._core.tree import (
     SplitState,
@@ -394,8 +393,6 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         coef, bias = fit.coef[0], float(fit.bias[0])
         g = scores(stored, fit.coef)[:, 0]
         split = signed_or_balanced_split(g, bias, "hinge", **rows)
-        if sizes.floor > 0 and split.shortfall > 0:
-            warn_short(self.balance, split.shortfall, sizes.floor)
         value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
         return SplitState(split.signs, coef, bias, split.threshold_bias, value)
 

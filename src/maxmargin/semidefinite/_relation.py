@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
-from .._core.interrupt import interruptible
+from .._core.lapack import interruptible
 from ._interior_point import solve_diagonal_sdp, step_room
 
 # Iterations of scs (each a factored solve and two eigendecompositions) for one of ours. Data sets

@@ -1,0 +1,91 @@
+"""Checks of what users pass to ``fit`` beside the rows: weights, labels, column names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from .._data.source import RowSource
+from .links import HEAVIEST, LIGHTEST
+
+
+def check_columns(estimator: Any, source: Any, reset: bool) -> None:
+    """Check rows that are not an array: shape, column names, values."""
+    n, d = source.shape
+    if n == 0 or d == 0:
+        raise ValueError(
+            f"Found array with {n} sample(s) and {d} feature(s) (shape={source.shape}) while a "
+            "minimum of 1 is required."
+        )
+    names, here = getattr(estimator, "feature_names_in_", None), source.column_names
+    if reset:
+        estimator.n_features_in_ = d
+        vars(estimator).pop("feature_names_in_", None)
+        if here is not None:
+            estimator.feature_names_in_ = np.asarray(here, object)
+    elif d != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {d} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    elif names is not None and here is not None and list(names) != list(here):
+        raise ValueError(
+            "The feature names should match those that were passed during fit, in the same "
+            f"order. Expected {', '.join(map(str, names[:8]))}; got {', '.join(here[:8])}."
+        )
+    if isinstance(source, RowSource):
+        source.check()
+
+
+def checked_weights(sample_weight: np.ndarray, n: int) -> np.ndarray:
+    """Return ``sample_weight`` in float64, or raise an error."""
+    probe = np.broadcast_to(0.0, n)
+    weights: np.ndarray = _check_sample_weight(sample_weight, probe, dtype=np.float64)
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight must not be negative; row {int(np.argmin(weights))} has "
+            f"{weights.min():g}."
+        )
+    if not (weights > 0).any():
+        raise ValueError("sample_weight is zero for all rows; at least one must be positive.")
+    lightest, heaviest = weights[weights > 0].min(), weights.max()
+    if lightest < LIGHTEST or heaviest > HEAVIEST:
+        raise ValueError(
+            f"sample_weight must be 0 or between {LIGHTEST:g} and {HEAVIEST:g}; got weights "
+            f"from {lightest:g} to {heaviest:g}. Multiply all of them by a constant, or set "
+            "the smallest to 0."
+        )
+    return weights
+
+
+def checked_partial_labels(known: np.ndarray, n: int, n_clusters: int | None) -> np.ndarray | None:
+    """Return ``partial_labels``, None if all are unknown; ``n_clusters`` may be unknown, too."""
+    if known.shape != (n,):
+        raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
+    if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
+        raise ValueError("partial_labels must be integers, with -1 for unknown.")
+    known = known.astype(np.int64)
+    most = (2**31 if n_clusters is None else n_clusters) - 1
+    if known.min() < -1 or known.max() > most:
+        raise ValueError(
+            f"partial_labels must lie between 0 and n_clusters - 1 = {most}, or be -1 for "
+            f"unknown; got values from {known.min()} to {known.max()}."
+        )
+    return known if (known >= 0).any() else None
+
+
+def checked_initial_labels(labels: np.ndarray, n: int, n_clusters: int) -> np.ndarray:
+    """Return the labels that the user gave as ``init``, numbered from 0."""
+    if labels.shape != (n,):
+        raise ValueError(
+            f"init must have one label for each of the {n} rows of X, got an array of shape "
+            f"{labels.shape}."
+        )
+    if labels.dtype == object or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
+        raise ValueError("init must be labels: integers or strings, without missing values.")
+    names, numbers = np.unique(labels, return_inverse=True)
+    if len(names) > n_clusters:
+        raise ValueError(f"init has {len(names)} different labels, more than {n_clusters=}.")
+    return numbers
