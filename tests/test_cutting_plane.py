@@ -565,6 +565,16 @@ def test_too_many_clusters_keep_a_row_each_and_are_told():
     assert model.cluster_sizes_.min() >= 1
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_under_a_floor_the_search_finds_what_the_classes_lead_to(seed):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[np.isin(y, (0, 6, 8, 9))], y[np.isin(y, (0, 6, 8, 9))]
+    params = {"n_clusters": 4, "kernel": "linear", "balance": 0.9, "random_state": seed}
+    told = CuttingPlaneMarginClustering(**params, init=np.unique(y, return_inverse=True)[1]).fit(X)
+    found = CuttingPlaneMarginClustering(**params).fit(X)
+    assert found.objective_ < 1.01 * told.objective_
+
+
 def test_uneven_sizes_are_found_without_a_floor():
     X, y = make_blobs([600, 200, 100, 100], 10, cluster_std=3, random_state=3)
     model = CuttingPlaneMarginClustering(4, random_state=0).fit(X)

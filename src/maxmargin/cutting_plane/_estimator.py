@@ -77,7 +77,9 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         random labels by single moves on a cheaper criterion, and compares the best. "k-means" has
         no random ones, "random" no others. Given labels replace all of them.
     n_init : int or "auto", default="auto"
-        Number of initial labels that are improved; "auto" is 15.
+        Number of initial labels that are improved; "auto" is 15. If ``size_entropy`` is 0, the best
+        labels are also kicked (two clusters merged, another one split) until half as many kicks in
+        a row have not lowered the objective.
     max_iter : int, default=1000
         Most passes over the rows of a descent.
     tol : float, default=0.01

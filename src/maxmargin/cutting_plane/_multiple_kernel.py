@@ -14,7 +14,7 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
-from .._core.features import AUTO_RANK, is_text
+from .._core.features import is_text
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
@@ -45,8 +45,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
         of "gamma" counts in median distances: gamma = 1 / (width * median distance)^2.
     n_components : int, "auto" or None, default="auto"
-        Rank of each kernel's feature map; None is exact. "auto" is 100: of the default kernels the
-        leading features of 400 random landmarks, else those of 100 greedily chosen ones.
+        Rank of each kernel's feature map; None is exact. "auto" is 100: the leading features of 400
+        random landmarks.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
         :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
@@ -259,18 +259,13 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             X,
             data.weights[chosen],
             sources,
-            n_components=self._rank(),
+            n_components=self.n_components,
             rng=data.rng,
             n_jobs=data.n_jobs,
             center=self.center,
             normalize=self.normalize,
         )
         return chosen, stack, rows
-
-    def _rank(self):
-        """Rank of the feature maps, "auto" for that of kernel="auto"."""
-        listed = not (isinstance(self.kernels, str) and self.kernels == "default")
-        return AUTO_RANK if self.n_components == "auto" and listed else self.n_components
 
     def _listed(self, X) -> list:
         """The kernels as a list."""

@@ -27,7 +27,7 @@ from .._core.assign import divergence_prices, floor_prices, size_divergence
 from .._core.decisions import cluster_numbers
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import kmeans_labels
-from .._core.label_starts import N_STARTS, label_starts, named
+from .._core.label_starts import N_STARTS, kicked, label_starts, named
 from .._core.numba_fill import fill_clusters
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import size_floor, warn_short
@@ -203,6 +203,11 @@ class Problem:
     def _held(self, model: Model) -> Look:
         return self.cuts.look(*model, np.zeros(self.cuts.k), fixed=self.cuts.labels)
 
+    def host_labels(self) -> np.ndarray:
+        """Return the labels, brought to the host."""
+        labels = self.cuts.rows.run(column_block, (), (self.cuts.labels,))[1]
+        return np.concatenate(list(labels))
+
     def replace_penalty(self) -> None:
         """Go over from the simpler penalty of the opening to that of the task: F does not rise."""
         loss = self.objective - self.penalty.value(*self.model)
@@ -256,6 +261,8 @@ class Problem:
 
         F may rise on the way: this crosses ridges at which :meth:`descend` stops.
         """
+        if self.penalty is not self.task.penalty:
+            self.replace_penalty()
         best: Any = (np.inf,)
         since = 0
         point: Model = self.model
@@ -494,8 +501,9 @@ def search(
     kmeans = kmeans_partition(some, raw, at, None if some is cuts else within, rng)
     kmeans = held_labels(some, kmeans, task_there.floor)
     rivals = [kmeans]
+    n_starts = N_STARTS if isinstance(n_init, str) else n_init
     if given is None:
-        candidates = initial_labels(few, kmeans[within], init, n_init, rng, task_few.floor)
+        candidates = initial_labels(few, kmeans[within], init, n_starts, rng, task_few.floor)
     else:
         few, task_few = some, task_there
         candidates = [held_labels(some, given[at], task_there.floor)]
@@ -514,11 +522,22 @@ def search(
         objectives.append(problem.objective)
     ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
     if not paper:
-        for problem in ranked[:WANDERERS]:
-            if task.opening is not None:
-                problem.replace_penalty()
+        ranked = ranked[:WANDERERS]
+        for problem in ranked:
             problem.wander()
-        ranked = sorted(ranked[:WANDERERS], key=lambda problem: problem.objective)
+        ranked.sort(key=lambda problem: problem.objective)
+        # The candidates' criterion prefers even sizes. If F does not, their descents end close to
+        # one another; kicks of the best labels find a lower F.
+        patience, since = 0 if task.entropy or given is not None else n_starts // 2, 0
+        while since < patience and problem.reason in (None, MAX_ITER):
+            best = ranked[0]
+            labels = kicked(best.host_labels(), np.asarray(few.known) >= 0, few.k, rng)
+            labels = held_labels(few, labels, task_few.floor)
+            problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
+            problem.solve(OPENING)
+            problem.wander()
+            since = 0 if problem.objective < (1.0 - PROGRESS) * best.objective else since + 1
+            ranked = sorted([*ranked, problem], key=lambda problem: problem.objective)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
         finalists.append(problem)
@@ -555,7 +574,7 @@ def search(
 def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
     compared: dict[str, float] = {}
-    mine = np.concatenate(list(best.cuts.rows.run(column_block, (), (best.cuts.labels,))[1]))
+    mine = best.host_labels()
     for number, labels in enumerate(rivals):
         rival = Problem(cuts.fresh(), replace(task, max_iter=10**9)).hold(labels)
         rival.solve(COMPARED, above=best.objective)
@@ -605,9 +624,8 @@ def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndar
     return labels
 
 
-def initial_labels(few: LabelledCuts, kmeans, init: str, n_init, rng, floor) -> list[np.ndarray]:
+def initial_labels(few: LabelledCuts, kmeans, init: str, n_starts, rng, floor) -> list[np.ndarray]:
     """Return candidates: the k-means partition, and labels found on a cheaper criterion."""
-    n_starts = N_STARTS if n_init == "auto" else n_init
     known = np.asarray(few.known)
     seeded = {"k-means": n_starts, "random": 0}.get(init)
     first = None if init == "random" else kmeans
