@@ -67,8 +67,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         Whether each kernel is centred, and scaled to mean square one. The weights mean little
         without: the largest kernel takes them all.
     solver : {"qp", "socp"}, default="qp"
-        How the weights are found for a pool of cuts: tiny QPs, or the paper's cone program through
-        clarabel (``pip install maxmargin[sdp]``), for checking.
+        How the weights are found for a pool of cuts: tiny QPs, or, after a search with these, the
+        paper's cone program through clarabel (``pip install maxmargin[sdp]``), for checking.
     max_samples : int or None, default=None
         Fit on so many random rows and label the rest.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
@@ -317,7 +317,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
         constant = CONSTANT if intercept else 0.0
         penalty = KernelWeights(
-            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, self.solver, constant
+            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, constant=constant
         )
         weights, known = data.weights[chosen], data.known[chosen]
         entropy = default_entropy(self.size_entropy, self.balance)
@@ -343,6 +343,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             n_init=self.n_init,
             rng=data.rng,
         )
+        if self.solver == "socp":  # too slow for the search
+            found.problem.penalty = replace(penalty, solver="socp")
+            found.problem.descend(self.tol)
         warn_floor(found.problem, self.balance)
         self._warn_if_trivial(found.problem.objective, alpha)
         constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
