@@ -16,7 +16,7 @@ from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
 from ._cuts import LabelledCuts
-from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, least_size, search, warn_floor
+from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, fitted_model, search, size_terms
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
@@ -237,18 +237,23 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
                 mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
-        constant = CONSTANT if self._has_intercept() else 0.0
-        entropy = default_entropy(self.size_entropy, self.balance)
+        intercept = self.fit_intercept
+        if intercept == "auto":
+            free = self.balance == 0 and self.score_balance is None
+            intercept = free and self.nesting != "paper"
+        constant = CONSTANT if intercept else 0.0
+        size_entropy = self.size_entropy
         if self.nesting == "paper":
-            if self.size_entropy not in ("auto", 0):
+            if size_entropy not in ("auto", 0):
                 raise ValueError(
                     f"nesting='paper' has no preference for even sizes, got size_entropy="
-                    f"{self.size_entropy}; use balance or score_balance, or nesting='labels'."
+                    f"{size_entropy}; use balance or score_balance, or nesting='labels'."
                 )
-            entropy = 0.0
+            size_entropy = 0.0
+        entropy, floor = size_terms(size_entropy, self.balance, weights, k, data.whole)
         task = Task(
             penalty=Ridge(alpha, bound, mean, constant),
-            floor=least_size(self.balance, entropy, weights, k, data.whole),
+            floor=floor,
             entropy=entropy,
             nesting=self.nesting,
             tol=self.tol,
@@ -256,7 +261,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             watch=data.watch,
             features=fmap,
         )
-        found = search(
+        problem, report = search(
             LabelledCuts(rows, weights, data.known, k, constant=constant),
             task,
             None if self._pairwise else data.X,
@@ -265,13 +270,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             n_init=self.n_init,
             rng=data.rng,
         )
-        warn_floor(found.problem, self.balance)
-        return Model(fmap, **found.fields, extras=found.report)
-
-    def _has_intercept(self) -> bool:
-        if self.fit_intercept != "auto":
-            return bool(self.fit_intercept)
-        return self.balance == 0 and self.score_balance is None and self.nesting != "paper"
+        return fitted_model(problem, fmap, self.balance, report)
 
 
 def default_alpha(k: int) -> float:
@@ -286,13 +285,6 @@ def default_alpha(k: int) -> float:
     (0.03, 0.00185)
     """
     return 0.03 * k / (2.0 * (k - 1) ** 2)
-
-
-def default_entropy(size_entropy: float | str, balance: float) -> float:
-    """Return tau: "auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing."""
-    if size_entropy != "auto":
-        return float(size_entropy)
-    return 0.3 if balance == 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -71,13 +71,16 @@ def solve_weights(
         solution = solve_qp(gram, gains, start=multipliers, balance=balance)
         multipliers = solution.multipliers
         q = np.maximum(multipliers @ grams @ multipliers, 0.0)
-        gap = 0.5 * (_dual_norm(q, p) - float(beta @ q))
+        norm = top = float(q.max())
+        if p > 1 and top > 0:  # the norm dual to p, free of overflow
+            norm = float(top * ((q / top) ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p))
+        gap = 0.5 * (norm - float(beta @ q))
         if best is None or gap < best.gap:
             best = WeightedSolution(beta, solution, solution.value - gap, gap, round_)
         # A value near 0 is known to the precision of the QP alone.
-        if gap <= max(tol * solution.value, solution.gap, 1e-300) or q.max() <= 0:
+        if gap <= max(tol * solution.value, solution.gap, 1e-300) or top <= 0:
             break
-        beta = _next_weights(beta, q / q.max(), p)
+        beta = _next_weights(beta, q / top, p)
     assert best is not None
     return replace(best, rounds=round_)
 
@@ -98,12 +101,6 @@ def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
 def normalised(weights: np.ndarray, p: float) -> np.ndarray:
     """Weights of p-norm one."""
     return weights / (weights**p).sum() ** (1.0 / p)
-
-
-def _dual_norm(q: np.ndarray, p: float) -> float:
-    if p == 1 or q.max() == 0:
-        return float(q.max())
-    return float(q.max() * ((q / q.max()) ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p))
 
 
 def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):

@@ -19,10 +19,10 @@ from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import concat
 from ._cuts import LabelledCuts
-from ._estimator import CONSTANT, default_alpha, default_entropy
+from ._estimator import CONSTANT, default_alpha
 from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, least_size, search, warn_floor
+from ._search import NOTHING_FOUND, Task, fitted_model, search, size_terms
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -241,32 +241,6 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
-    def _stack(self, data: FitInput):
-        """Return the rows to fit on, the maps of all kernels, and the mapped rows."""
-        if self.score_balance is not None and not self.center:
-            raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
-        self._check_solver()
-        X, n = data.X, data.X.shape[0]
-        if self._has_matrices() and n < data.n_given:
-            raise ValueError(
-                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
-                "leave out those rows, and their columns of every kernel."
-            )
-        sources = read_sources(self._listed(X), X, data.names)
-        chosen = data.chosen(self.max_samples, self._has_matrices())
-        X = X if len(chosen) == n else X.sample(chosen)
-        stack, rows = fit_stack(
-            X,
-            data.weights[chosen],
-            sources,
-            n_components=self.n_components,
-            rng=data.rng,
-            n_jobs=data.n_jobs,
-            center=self.center,
-            normalize=self.normalize,
-        )
-        return chosen, stack, rows
-
     def _listed(self, X) -> list:
         """The kernels as a list."""
         if self.kernels == "default":
@@ -286,7 +260,81 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             return [(slice(start, start + n), "precomputed") for start in starts]
         return list(self.kernels)
 
-    def _check_solver(self) -> None:
+    def _fit_model(self, data: FitInput) -> Model:
+        self._check_settings(data)
+        sources = read_sources(self._listed(data.X), data.X, data.names)
+        chosen = data.chosen(self.max_samples, self._has_matrices())
+        X = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
+        k, weights, known = self.n_clusters, data.weights[chosen], data.known[chosen]
+        fmap, rows = fit_stack(
+            X,
+            weights,
+            sources,
+            n_components=self.n_components,
+            rng=data.rng,
+            n_jobs=data.n_jobs,
+            center=self.center,
+            normalize=self.normalize,
+        )
+        names = [source.name for source in fmap.sources]
+        count, p = len(names), float(self.weight_norm)
+        if k == 1:
+            even = dict.fromkeys(names, count ** (-1.0 / p))
+            extras = {**NOTHING_FOUND, "kernel_weights_": even, "_n_features_out": fmap.rank}
+            return Model(fmap, np.zeros((1, fmap.rank)), np.zeros(1), np.eye(1), extras=extras)
+        # With even weights the kernels add up to one of mean square M^(1 - 1/p).
+        whole = count ** (1.0 - 1.0 / p)
+        alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
+        intercept = self.fit_intercept
+        if intercept == "auto":
+            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
+        constant = CONSTANT if intercept else 0.0
+        penalty = KernelWeights(alpha, p, fmap.blocks, self.score_balance, constant=constant)
+        entropy, floor = size_terms(self.size_entropy, self.balance, weights, k, data.whole)
+        task = Task(
+            penalty=penalty,
+            floor=floor,
+            entropy=entropy,
+            nesting="labels",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            watch=data.watch,
+            features=fmap,
+            opening=replace(penalty, even=True) if count > 1 else None,
+        )
+        problem, report = search(
+            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
+            task,
+            None if self._has_matrices() else X,
+            given=None if data.initial is None else data.initial[chosen],
+            init=self.init,
+            n_init=self.n_init,
+            rng=data.rng,
+        )
+        if self.solver == "socp":  # too slow for the search
+            problem.penalty = replace(penalty, solver="socp")
+            problem.descend(self.tol)
+        if problem.objective > TRIVIAL:
+            warnings.warn(
+                f"alpha={alpha:g} is so large that no clusters are separated: the objective, "
+                f"{problem.objective:.3g}, is that of a model that says nothing. Lower alpha.",
+                UserWarning,
+                stacklevel=2,
+            )
+        constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
+        beta = np.where(constants, 0.0, penalty.weights(problem.model[0]))
+        found = {"kernel_weights_": dict(zip(names, beta.tolist())), "_n_features_out": fmap.rank}
+        return fitted_model(problem, fmap, self.balance, {**report, **found})
+
+    def _check_settings(self, data: FitInput) -> None:
+        """Refuse settings that do not go together."""
+        if self.score_balance is not None and not self.center:
+            raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
+        if self._has_matrices() and data.X.shape[0] < data.n_given:
+            raise ValueError(
+                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
+                "leave out those rows, and their columns of every kernel."
+            )
         if self.solver == "qp":
             return
         if self.weight_norm not in (1, 2) or self.score_balance is not None:
@@ -298,69 +346,6 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             import clarabel  # noqa: F401
         except ImportError:
             raise ImportError("solver='socp' needs clarabel: pip install maxmargin[sdp].") from None
-
-    def _fit_model(self, data: FitInput) -> Model:
-        k, (chosen, fmap, rows) = self.n_clusters, self._stack(data)
-        width = {"_n_features_out": fmap.rank}
-        names = [source.name for source in fmap.sources]
-        if k == 1:
-            even = np.full(len(names), len(names) ** (-1.0 / self.weight_norm))
-            weights = {"kernel_weights_": dict(zip(names, even.tolist()))}
-            coef = np.zeros((1, rows.shape[1]))
-            extras = {**NOTHING_FOUND, **weights, **width}
-            return Model(fmap, coef, np.zeros(1), np.eye(1), extras=extras)
-        # With even weights the kernels add up to one of mean square M^(1 - 1/p).
-        whole = len(names) ** (1.0 - 1.0 / self.weight_norm)
-        alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
-        intercept = self.fit_intercept
-        if intercept == "auto":
-            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
-        constant = CONSTANT if intercept else 0.0
-        penalty = KernelWeights(
-            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, constant=constant
-        )
-        weights, known = data.weights[chosen], data.known[chosen]
-        entropy = default_entropy(self.size_entropy, self.balance)
-        task = Task(
-            penalty=penalty,
-            floor=least_size(self.balance, entropy, weights, k, data.whole),
-            entropy=entropy,
-            nesting="labels",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            watch=data.watch,
-            features=fmap,
-            opening=replace(penalty, even=True) if len(names) > 1 else None,
-        )
-        given = data.initial
-        raw = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
-        found = search(
-            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
-            task,
-            None if self._has_matrices() else raw,
-            given=None if given is None else given[chosen],
-            init=self.init,
-            n_init=self.n_init,
-            rng=data.rng,
-        )
-        if self.solver == "socp":  # too slow for the search
-            found.problem.penalty = replace(penalty, solver="socp")
-            found.problem.descend(self.tol)
-        warn_floor(found.problem, self.balance)
-        self._warn_if_trivial(found.problem.objective, alpha)
-        constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
-        beta = np.where(constants, 0.0, penalty.weights(found.problem.model[0]))
-        weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
-        return Model(fmap, **found.fields, extras={**found.report, **weights_found, **width})
-
-    def _warn_if_trivial(self, value: float, alpha: float) -> None:
-        if value > TRIVIAL:
-            warnings.warn(
-                f"alpha={alpha:g} is so large that no clusters are separated: the objective, "
-                f"{value:.3g}, is that of a model that says nothing. Lower alpha.",
-                UserWarning,
-                stacklevel=2,
-            )
 
 
 def feature_block(block, _parts, *_model, roots):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +27,8 @@ from .._core.assign import divergence_prices, floor_prices, size_divergence
 from .._core.decisions import cluster_numbers
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import kmeans_labels
-from .._core.label_starts import N_STARTS, kicked, label_starts, named
+from .._core.label_starts import N_STARTS, kicked, label_starts, named, sampled_rows
+from .._core.model import Model as FittedModel
 from .._core.numba_fill import fill_clusters
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import size_floor, warn_short
@@ -157,7 +158,7 @@ class Problem:
         coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
         model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
         free = np.zeros(cuts.k)
-        self.take(cuts.look(*model, free, fixed=labels.astype(cuts.dtype)), model, free, free)
+        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)), model, free, free)
         return self
 
     def follow(self, other: Problem) -> Problem:
@@ -168,10 +169,12 @@ class Problem:
         """
         look, prices, raised = self._labelled(other.model, other.prices - other.floor_prices)
         self.take(look, other.model, prices, raised)
-        for origin in other.cuts.hints():
+        use = other.cuts.pool.multipliers
+        for at in np.argsort(-use, kind="stable")[: np.count_nonzero(use > 0)]:
             if self.solved:
                 break
-            self.cuts.add(self._held(origin), origin)
+            origin: Model = other.cuts.origins[at]
+            self.cuts.add(self.cuts.look(*origin, fixed=self.cuts.labels), origin)
             self._solve_cuts()
         return self
 
@@ -191,29 +194,19 @@ class Problem:
         self.reason = self.task.watch(self.objective) or self.reason or limit
 
     def _value(self, model: Model, look: Look) -> float:
-        return self.penalty.value(*model) + look.loss + self._divergence(look.sizes)
-
-    def _divergence(self, sizes: np.ndarray) -> float:
-        return self.task.entropy * size_divergence(sizes) if self.task.entropy else 0.0
+        """Return F of the labels of a pass at the model of the pass."""
+        size_term = size_divergence(look.sizes, self.task.entropy)
+        return self.penalty.value(*model) + look.loss + size_term
 
     def _solve_cuts(self) -> None:
+        """Find the best model for the cuts, and with it the bound."""
         bound, self.ahead = self.penalty.solve(self.cuts)
-        self.bound = bound + self._divergence(self.sizes)
-
-    def _held(self, model: Model) -> Look:
-        return self.cuts.look(*model, np.zeros(self.cuts.k), fixed=self.cuts.labels)
+        self.bound = bound + size_divergence(self.sizes, self.task.entropy)
 
     def host_labels(self) -> np.ndarray:
         """Return the labels, brought to the host."""
         labels = self.cuts.rows.run(column_block, (), (self.cuts.labels,))[1]
         return np.concatenate(list(labels))
-
-    def replace_penalty(self) -> None:
-        """Go over from the simpler penalty of the opening to that of the task: F does not rise."""
-        loss = self.objective - self.penalty.value(*self.model)
-        self.penalty = self.task.penalty
-        self.objective = loss + self.penalty.value(*self.model)
-        self._solve_cuts()
 
     def solve(self, gap: float, above: float = np.inf) -> None:
         """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
@@ -224,7 +217,7 @@ class Problem:
         least, since = self.gap, 0
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
             point = halfway(self.model, self.ahead)
-            look = self._held(point)
+            look = self.cuts.look(*point, fixed=self.cuts.labels)
             self.cuts.add(look, point)
             self._solve_cuts()
             value = self._value(point, look)
@@ -261,8 +254,11 @@ class Problem:
 
         F may rise on the way: this crosses ridges at which :meth:`descend` stops.
         """
-        if self.penalty is not self.task.penalty:
-            self.replace_penalty()
+        if self.penalty is not self.task.penalty:  # the simpler one was not below it
+            self.objective -= self.penalty.value(*self.model)
+            self.penalty = self.task.penalty
+            self.objective += self.penalty.value(*self.model)
+            self._solve_cuts()
         best: Any = (np.inf,)
         since = 0
         point: Model = self.model
@@ -304,13 +300,10 @@ class Problem:
 
     def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
         """Return a pass with free labels that respect the size floor, and its prices."""
-        none = np.zeros(self.cuts.k)
-        if self.floor_prices.any():
-            raised = self._raised(model, wanted)
-            return self.cuts.look(*model, wanted + raised), wanted + raised, raised
-        look = self.cuts.look(*model, wanted)
-        if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
-            return look, wanted, none
+        if not self.floor_prices.any():
+            look = self.cuts.look(*model, wanted)
+            if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+                return look, wanted, np.zeros(self.cuts.k)
         raised = self._raised(model, wanted)
         return self.cuts.look(*model, wanted + raised), wanted + raised, raised
 
@@ -395,71 +388,18 @@ def halfway(model: Model, ahead: Model) -> Model:
     return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
 
 
-@dataclass(frozen=True)
-class Found:
-    """Where the search ended, what every candidate costs, and the k-means partition's F."""
-
-    problem: Problem
-    objectives: list[float]
-    compared: dict[str, float]
-    extras: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def reason(self) -> str:
-        """Why the search ended: it has converged if the gap says so, whatever ran out then."""
-        problem = self.problem
-        spent = problem.reason in (None, MAX_ITER, STALLED)
-        return CONVERGED if problem.solved and spent else problem.reason or STALLED
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The model found, one score per cluster, and how."""
-        problem = self.problem
-        coef, intercept = problem.model
-        return {
-            "coef": coef,
-            "intercept": intercept + problem.prices,
-            "paths": np.eye(len(coef)),
-            "objective": problem.objective,
-            "history": problem.history,
-            "n_iter": len(problem.history),
-            "stop_reason": self.reason,
-        }
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """Fitted attributes that the methods share."""
-        problem, cuts = self.problem, self.problem.cuts
-        raised = problem.floor_prices > problem.floor_prices.min()
-        order = np.arange(cuts.k)
-        if all_equal(cuts.known) or not (cuts.known >= 0).any():
-            order = cluster_numbers(problem.sizes, order)
-        return {
-            "gap_": float(problem.gap),
-            "restart_objectives_": np.array(self.objectives),
-            "n_passes_": cuts.n_passes,
-            "n_cuts_": len(cuts.codes),
-            "compared_with_kmeans_": self.compared,
-            "clusters_on_floor_": np.flatnonzero(raised[order]),
-        }
-
-
-def least_size(balance: float, entropy: float, weights: np.ndarray, k: int, whole: bool) -> float:
-    """Return the least weight of a cluster: one row if only the preference for even sizes asks."""
-    floor = size_floor(balance, weights.sum(), k, whole)
-    return float(weights.min()) if floor == 0 and entropy > 0 else floor
-
-
-def warn_floor(problem: Problem, balance: float) -> None:
-    """Warn if a cluster misses its least size, or has it because of the floor alone."""
-    count = int((problem.floor_prices > problem.floor_prices.min()).sum())
-    few = f"{count} of {len(problem.sizes)} clusters"
+def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) -> FittedModel:
+    """Return what the search ended with, one score per cluster; warn if the floor decided."""
+    cuts, (coef, intercept) = problem.cuts, problem.model
+    raised = problem.floor_prices > problem.floor_prices.min()
+    count, missing = int(raised.sum()), problem.missing
+    few = f"{count} of {cuts.k} clusters"
     if balance == 0 and count:
         warnings.warn(
             f"{few} would be empty, but for one row; try fewer.", UserWarning, stacklevel=2
         )
-    elif problem.missing > 0:
-        warn_short(balance, problem.missing, problem.task.floor)
+    elif missing > 0:
+        warn_short(balance, missing, problem.task.floor)
     elif count:
         warnings.warn(
             f"balance={balance} decided the size of {few}: without it they would be smaller. "
@@ -468,6 +408,42 @@ def warn_floor(problem: Problem, balance: float) -> None:
             UserWarning,
             stacklevel=2,
         )
+    order = np.arange(cuts.k)
+    if all_equal(cuts.known) or not (cuts.known >= 0).any():
+        order = cluster_numbers(problem.sizes, order)
+    # It has converged if the gap says so, whatever ran out then.
+    spent = problem.reason in (None, MAX_ITER, STALLED)
+    return FittedModel(
+        features,
+        coef,
+        intercept + problem.prices,
+        np.eye(cuts.k),
+        problem.objective,
+        problem.history,
+        len(problem.history),
+        CONVERGED if problem.solved and spent else problem.reason or STALLED,
+        extras={
+            **extras,
+            "gap_": float(problem.gap),
+            "n_passes_": cuts.n_passes,
+            "n_cuts_": len(cuts.codes),
+            "clusters_on_floor_": np.flatnonzero(raised[order]),
+        },
+    )
+
+
+def size_terms(
+    size_entropy: float | str, balance: float, weights: np.ndarray, k: int, whole: bool
+) -> tuple[float, float]:
+    """Return tau and the least weight of a cluster.
+
+    tau="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If tau alone does,
+    the floor is one row.
+    """
+    automatic = 0.3 if balance == 0 else 0.0
+    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
+    floor = size_floor(balance, weights.sum(), k, whole)
+    return entropy, float(weights.min()) if floor == 0 and entropy > 0 else floor
 
 
 def search(
@@ -479,8 +455,8 @@ def search(
     init: str,
     n_init: int | str,
     rng,
-) -> Found:
-    """Return the problem of the lowest F that was found.
+) -> tuple[Problem, dict[str, Any]]:
+    """Return the problem of the lowest F that was found, and how candidates compare.
 
     Parameters
     ----------
@@ -501,9 +477,12 @@ def search(
     kmeans = kmeans_partition(some, raw, at, None if some is cuts else within, rng)
     kmeans = held_labels(some, kmeans, task_there.floor)
     rivals = [kmeans]
-    n_starts = N_STARTS if isinstance(n_init, str) else n_init
     if given is None:
-        candidates = initial_labels(few, kmeans[within], init, n_starts, rng, task_few.floor)
+        starts = label_starts(
+            few.rows, few.weights, few.k, rng, known=np.asarray(few.known),
+            kmeans=kmeans[within], init=init, n_init=n_init, floor=task_few.floor,
+        )  # fmt: skip
+        candidates = [held_labels(few, labels, task_few.floor) for labels in starts]
     else:
         few, task_few = some, task_there
         candidates = [held_labels(some, given[at], task_there.floor)]
@@ -528,6 +507,7 @@ def search(
         ranked.sort(key=lambda problem: problem.objective)
         # The candidates' criterion prefers even sizes. If F does not, their descents end close to
         # one another; kicks of the best labels find a lower F.
+        n_starts = N_STARTS if isinstance(n_init, str) else n_init
         patience, since = 0 if task.entropy or given is not None else n_starts // 2, 0
         while since < patience and problem.reason in (None, MAX_ITER):
             best = ranked[0]
@@ -552,11 +532,8 @@ def search(
     if not paper:
         best.descend(task.tol)
     best, compared = promised(best, rivals, some, task_there)
-    n, size, row_bytes = (
-        cuts.rows.shape[0],
-        SAMPLE_ROWS,
-        cuts.rows.shape[1] * cuts.rows.dtype.itemsize,
-    )
+    size, n, row_bytes = SAMPLE_ROWS, *cuts.rows.shape
+    row_bytes *= cuts.rows.dtype.itemsize
     while some is not cuts:
         size *= GROWTH
         more = size if size <= n / 5 and size * row_bytes <= SAMPLE_BYTES else n
@@ -568,7 +545,7 @@ def search(
         except SchedulerLost as lost:
             lost.found = task.features, best.model[0], best.model[1] + best.prices
             raise
-    return Found(best, objectives, compared)
+    return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
 
 
 def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
@@ -624,31 +601,10 @@ def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndar
     return labels
 
 
-def initial_labels(few: LabelledCuts, kmeans, init: str, n_starts, rng, floor) -> list[np.ndarray]:
-    """Return candidates: the k-means partition, and labels found on a cheaper criterion."""
-    known = np.asarray(few.known)
-    seeded = {"k-means": n_starts, "random": 0}.get(init)
-    first = None if init == "random" else kmeans
-    found = label_starts(
-        few.rows, few.weights, few.k, rng,
-        known=known, first=first, floor=floor, n_starts=n_starts, n_seeded=seeded,
-    )  # fmt: skip
-    candidates = found if first is None else [*found, first]
-    return [held_labels(few, labels, floor) for labels in candidates]
-
-
 def subsample(cuts: LabelledCuts, task: Task, size: int, rng):
     """Return cuts on so many random rows, the task with the floor in proportion, and the rows."""
-    n = cuts.rows.shape[0]
-    if size >= n:
-        return cuts, task, np.arange(n)
-    # One row from each of ``size`` stretches: in order, and no permutation of all rows. Known rows
-    # come along: they name the clusters.
-    few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
-    known = np.flatnonzero((cuts.known[:1] if all_equal(cuts.known) else cuts.known) >= 0)
-    if len(known) > size:
-        known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
-    few = few[np.diff(few, prepend=-1) > 0]
-    few = np.union1d(few, known) if known.size else few
-    some = cuts.taken(few)
+    few = sampled_rows(cuts.known, size, rng)
+    if len(few) == cuts.rows.shape[0]:
+        return cuts, task, few
+    some = cuts.fresh(few)
     return some, replace(task, floor=task.floor * some.total / cuts.total), few
