@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
-from .._core.decisions import lead_losses
+from .._core.decisions import cluster_numbers, lead_losses
 from .._core.dedup import FitInput
+from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.features import KERNELS
 from .._core.model import Model
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
+from .._core.size_floor import size_floor, warn_short
+from .._data.source import all_equal
 from ._cuts import LabelledCuts
-from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, fitted_model, search, size_terms
+from ._search import SAMPLE_ROWS, Problem, Task, search
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
 ROW_BYTES = 3 + 40 + 3 * 4
 
+NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where there is no search
+    "gap_": 0.0,
+    "restart_objectives_": np.zeros(1),
+    "n_passes_": 0,
+    "n_cuts_": 0,
+    "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
+    "clusters_on_floor_": np.zeros(0, np.int64),
+}
 CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
 ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
 
@@ -271,6 +284,64 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             rng=data.rng,
         )
         return fitted_model(problem, fmap, self.balance, report)
+
+
+def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) -> Model:
+    """Return what the search ended with, one score per cluster; warn if the floor decided."""
+    cuts, (coef, intercept) = problem.cuts, problem.model
+    raised = problem.floor_prices > problem.floor_prices.min()
+    count, missing = int(raised.sum()), problem.missing
+    few = f"{count} of {cuts.k} clusters"
+    if balance == 0 and count:
+        warnings.warn(
+            f"{few} would be empty, but for one row; try fewer.", UserWarning, stacklevel=2
+        )
+    elif missing > 0:
+        warn_short(balance, missing, problem.task.floor)
+    elif count:
+        warnings.warn(
+            f"balance={balance} decided the size of {few}: without it they would be smaller. "
+            "The margin alone prefers uneven clusters, so a lower balance seldom helps; set "
+            "balance=0, which leaves the sizes to size_entropy, or try fewer clusters.",
+            UserWarning,
+            stacklevel=2,
+        )
+    order = np.arange(cuts.k)
+    if all_equal(cuts.known) or not (cuts.known >= 0).any():
+        order = cluster_numbers(problem.sizes, order)
+    # It has converged if the gap says so, whatever ran out then.
+    spent = problem.reason in (None, MAX_ITER, STALLED)
+    return Model(
+        features,
+        coef,
+        intercept + problem.prices,
+        np.eye(cuts.k),
+        problem.objective,
+        problem.history,
+        len(problem.history),
+        CONVERGED if problem.solved and spent else problem.reason or STALLED,
+        extras={
+            **extras,
+            "gap_": float(problem.gap),
+            "n_passes_": cuts.n_passes,
+            "n_cuts_": len(cuts.codes),
+            "clusters_on_floor_": np.flatnonzero(raised[order]),
+        },
+    )
+
+
+def size_terms(
+    size_entropy: float | str, balance: float, weights: np.ndarray, k: int, whole: bool
+) -> tuple[float, float]:
+    """Return tau and the least weight of a cluster.
+
+    tau="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If tau alone does,
+    the floor is one row.
+    """
+    automatic = 0.3 if balance == 0 else 0.0
+    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
+    floor = size_floor(balance, weights.sum(), k, whole)
+    return entropy, float(weights.min()) if floor == 0 and entropy > 0 else floor
 
 
 def default_alpha(k: int) -> float:

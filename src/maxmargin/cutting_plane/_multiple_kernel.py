@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -16,13 +16,12 @@ from .._core.decisions import lead_losses
 from .._core.dedup import FitInput
 from .._core.features import is_text
 from .._core.model import Model
-from .._core.qp import ScoreBalance
 from .._core.rows import concat
 from ._cuts import LabelledCuts
-from ._estimator import CONSTANT, default_alpha
+from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, size_terms
 from ._kernel_list import fit_stack, kernel_of, read_sources
-from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, fitted_model, search, size_terms
+from ._kernel_weights import KernelWeights
+from ._search import Task, search
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -352,87 +351,3 @@ def feature_block(block, _parts, *_model, roots):
     """Block function: features of the rows, scaled column by column."""
     scale = block.send(roots)
     return (), concat([tile.values * scale for _, tile in block.tiles()], block.xp)
-
-
-@dataclass(frozen=True)
-class KernelWeights:
-    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` under the best weights beta.
-
-    Attributes
-    ----------
-    alpha : float
-    p : float
-        Norm of the weights: ``sum beta^p <= 1``.
-    blocks : tuple of slices
-        Features of each kernel.
-    bound : float or None
-        On the difference of two mean scores.
-    solver : {"qp", "socp"}
-    constant : float
-        Value of the constant feature whose coefficients are the intercepts; 0 for none.
-    even : bool
-        Keep all weights equal.
-    """
-
-    alpha: float
-    p: float
-    blocks: tuple[slice, ...]
-    bound: float | None = None
-    solver: str = "qp"
-    constant: float = 0.0
-    even: bool = False
-
-    def weights(self, coef: np.ndarray) -> np.ndarray:
-        """Return the best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
-
-        Examples
-        --------
-        >>> two = KernelWeights(1.0, 2.0, (slice(0, 1), slice(1, 2)))
-        >>> two.weights(np.array([[3.0, 0.0]]))
-        array([1., 0.])
-        """
-        squares = self._squares(coef)
-        if squares.max() == 0 or self.even:
-            return np.full(len(squares), len(squares) ** (-1.0 / self.p))
-        return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
-
-    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return the penalty at its best weights."""
-        power, squares = self.p / (self.p + 1.0), self._squares(coef)
-        if self.even:
-            total = float(squares.sum()) * len(squares) ** (1.0 / self.p)
-        else:
-            total = float((squares**power).sum() ** (1.0 / power))
-        if self.constant:
-            total += float(intercept @ intercept) / self.constant**2
-        return 0.5 * self.alpha * total
-
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Return a lower bound for the cuts, and the best coefficients and intercepts."""
-        pool, k, count = cuts.pool, cuts.k, len(self.blocks)
-        if self.solver == "socp" and not self.even:
-            vectors = pool.vectors.reshape(len(pool), k, -1)
-            value, coef, multipliers = solve_cone_program(
-                vectors, pool.gains, self.blocks, self.alpha, int(self.p)
-            )
-            pool.keep(multipliers)
-            return value, (coef, np.zeros(k))
-        balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
-        grams = pool.grams / self.alpha
-        start = pool.block_weights[:count]
-        found = solve_weights(
-            grams[:count], pool.gains, self.p, pool.multipliers,
-            None if self.even or start.min() <= 0 else start, balance,
-            rounds=1 if self.even else WEIGHT_ROUNDS,
-            constant=grams[-1] if self.constant else 0.0,
-        )  # fmt: skip
-        pool.keep(found.solution.multipliers)
-        pool.block_weights[:count] = found.weights
-        coef, intercept = cuts.split(pool.coef(self.alpha))
-        coef = coef * np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
-        if balance is not None:
-            intercept = found.solution.intercept
-        return found.solution.value if self.even else found.bound, (coef, intercept)
-
-    def _squares(self, coef: np.ndarray) -> np.ndarray:
-        return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])

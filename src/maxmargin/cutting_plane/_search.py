@@ -15,7 +15,6 @@ that neither the k-means partition nor given labels have a lower F.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -24,15 +23,12 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from .._core.assign import divergence_prices, floor_prices, size_divergence
-from .._core.decisions import cluster_numbers
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import kmeans_labels
 from .._core.label_starts import N_STARTS, kicked, label_starts, named, sampled_rows
-from .._core.model import Model as FittedModel
 from .._core.numba_fill import fill_clusters
 from .._core.rows import Rows, cluster_means, scores
-from .._core.size_floor import size_floor, warn_short
-from .._data.source import RowSource, SchedulerLost, all_equal
+from .._data.source import RowSource, SchedulerLost
 from ._cuts import LabelledCuts, Look
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
@@ -49,16 +45,6 @@ SHORT = 1e-6
 PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
 STALE = 200  # cuts for given labels by which the gap does not shrink
 CCCP_STOP = 0.01  # of the paper's CCCP
-
-
-NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where there is no search
-    "gap_": 0.0,
-    "restart_objectives_": np.zeros(1),
-    "n_passes_": 0,
-    "n_cuts_": 0,
-    "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
-    "clusters_on_floor_": np.zeros(0, np.int64),
-}
 
 
 Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
@@ -386,64 +372,6 @@ class Problem:
 def halfway(model: Model, ahead: Model) -> Model:
     """Return the model halfway between the best one and the one that the cuts suggest."""
     return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
-
-
-def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) -> FittedModel:
-    """Return what the search ended with, one score per cluster; warn if the floor decided."""
-    cuts, (coef, intercept) = problem.cuts, problem.model
-    raised = problem.floor_prices > problem.floor_prices.min()
-    count, missing = int(raised.sum()), problem.missing
-    few = f"{count} of {cuts.k} clusters"
-    if balance == 0 and count:
-        warnings.warn(
-            f"{few} would be empty, but for one row; try fewer.", UserWarning, stacklevel=2
-        )
-    elif missing > 0:
-        warn_short(balance, missing, problem.task.floor)
-    elif count:
-        warnings.warn(
-            f"balance={balance} decided the size of {few}: without it they would be smaller. "
-            "The margin alone prefers uneven clusters, so a lower balance seldom helps; set "
-            "balance=0, which leaves the sizes to size_entropy, or try fewer clusters.",
-            UserWarning,
-            stacklevel=2,
-        )
-    order = np.arange(cuts.k)
-    if all_equal(cuts.known) or not (cuts.known >= 0).any():
-        order = cluster_numbers(problem.sizes, order)
-    # It has converged if the gap says so, whatever ran out then.
-    spent = problem.reason in (None, MAX_ITER, STALLED)
-    return FittedModel(
-        features,
-        coef,
-        intercept + problem.prices,
-        np.eye(cuts.k),
-        problem.objective,
-        problem.history,
-        len(problem.history),
-        CONVERGED if problem.solved and spent else problem.reason or STALLED,
-        extras={
-            **extras,
-            "gap_": float(problem.gap),
-            "n_passes_": cuts.n_passes,
-            "n_cuts_": len(cuts.codes),
-            "clusters_on_floor_": np.flatnonzero(raised[order]),
-        },
-    )
-
-
-def size_terms(
-    size_entropy: float | str, balance: float, weights: np.ndarray, k: int, whole: bool
-) -> tuple[float, float]:
-    """Return tau and the least weight of a cluster.
-
-    tau="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If tau alone does,
-    the floor is one row.
-    """
-    automatic = 0.3 if balance == 0 else 0.0
-    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
-    floor = size_floor(balance, weights.sum(), k, whole)
-    return entropy, float(weights.min()) if floor == 0 and entropy > 0 else floor
 
 
 def search(
