@@ -136,10 +136,6 @@ class LabelledCuts:
             given = self.rows.take(few), self.weights[few], self.known[few]
         return LabelledCuts(*given, self.k, self.blocks, self.constant)
 
-    def flat(self, vectors: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return cuts as the pool holds them, with the part of the constant feature behind."""
-        return np.hstack([vectors, self.constant * shares]) if self.constant else vectors
-
     def split(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients (k, r) and intercepts (k,) of a vector of the pool."""
         end = self.k * self.rows.shape[1]
@@ -197,14 +193,15 @@ class LabelledCuts:
     def adopt(self, look: Look) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
         if look.moves is not None:
-            moved = self.flat(look.moves.vectors, look.moves.shares)
-            self.pool.shift(moved, look.moves.gains)
+            moved = [look.moves.vectors, self.constant * look.moves.shares]
+            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), look.moves.gains)
             self.shares = self.shares + look.moves.shares
         self.labels = look.labels
 
     def add(self, look: Look, origin) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
-        self.pool.add(self.flat(look.vector.ravel(), look.shares), look.gain)
+        vector = [look.vector.ravel(), self.constant * look.shares]
+        self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), look.gain)
         self.codes.append(look.codes)
         self.origins.append(origin)
         self.shares = np.concatenate([self.shares, look.shares[None, :]])

@@ -290,14 +290,15 @@ def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) 
     """Return what the search ended with, one score per cluster; warn if the floor decided."""
     cuts, (coef, intercept) = problem.cuts, problem.model
     raised = problem.floor_prices > problem.floor_prices.min()
-    count, missing = int(raised.sum()), problem.missing
+    count, floor = int(raised.sum()), problem.task.floor
+    missing = floor - float(problem.sizes.min())
     few = f"{count} of {cuts.k} clusters"
     if balance == 0 and count:
         warnings.warn(
             f"{few} would be empty, but for one row; try fewer.", UserWarning, stacklevel=2
         )
-    elif missing > 0:
-        warn_short(balance, missing, problem.task.floor)
+    elif missing > 1e-9 * floor:  # equal rows forbid the floor
+        warn_short(balance, missing, floor)
     elif count:
         warnings.warn(
             f"balance={balance} decided the size of {few}: without it they would be smaller. "

@@ -312,7 +312,8 @@ class Problem:
 
     def fill(self) -> None:
         """Find prices on all rows if those of the probe missed the floor."""
-        if self.missing == 0 or self.cuts.rows.shape[0] <= PROBE_ROWS:
+        reached = self.sizes.min() >= self.task.floor * (1.0 - 1e-9)
+        if reached or self.cuts.rows.shape[0] <= PROBE_ROWS:
             return
         wanted = self.prices - self.floor_prices
         # The scores of all rows need not fit into memory where the rows do not.
@@ -323,12 +324,6 @@ class Problem:
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
         self.take(look, self.model, wanted + raised, raised)
-
-    @property
-    def missing(self) -> float:
-        """Weight that the smallest cluster misses: 0 unless equal rows forbid the floor."""
-        short = self.task.floor - float(self.sizes.min())
-        return short if short > 1e-9 * self.task.floor else 0.0
 
     def follow_paper(self) -> None:
         """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
