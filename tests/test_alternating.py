@@ -542,3 +542,16 @@ def test_half_the_median_distance_is_a_width(digits_pair):
     wide = AlternatingMarginClustering(balance=0.9, random_state=0).fit(digits_pair[0])
     narrow = model.fit(digits_pair[0]).feature_map_.params["gamma"]
     assert narrow == pytest.approx(2.0 * wide.feature_map_.params["gamma"])
+
+
+@pytest.mark.parametrize("settings", [{"multi_class": "recursive"}, {"gamma": 0.5}, {"alpha": 0.1}])
+def test_the_memory_of_two_way_splits_is_that_of_their_kernel(settings):
+    given = AlternatingMarginClustering(**settings)
+    named = AlternatingMarginClustering(**settings, kernel="rbf")
+    joint = AlternatingMarginClustering()
+    for n in (1000, 1_000_000):
+        assert given.estimate_memory(n, 20) == named.estimate_memory(n, 20)
+        assert given.estimate_memory(n, 20) > 1.5 * joint.estimate_memory(n, 20)
+    X = np.random.default_rng(0).normal(size=(600, 20))
+    mapped = AlternatingMarginClustering(**settings, n_init=1, random_state=0).fit(X)
+    assert given.estimate_memory(600, 20) > 8 * 600 * mapped.coef_.shape[1]

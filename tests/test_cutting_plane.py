@@ -1,6 +1,7 @@
 """Cutting planes against the paper's formulas, generic solvers and all labellings of a few rows."""
 
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import clarabel
@@ -120,7 +121,7 @@ def test_cuts_follow_their_formula_under_any_labels(kind):
     Z = (X - offset) * scale
     data = sparse.csr_matrix(X) if kind == "csr" else X
     rows, weights = Rows(data, offset, scale), rng.random(n)
-    assert rows.block.of(data).is_near == (kind != "far")
+    assert replace(rows.block, data=data).is_near == (kind != "far")
     cuts = LabelledCuts(rows, weights, np.full(n, -1), k)
     for _ in range(4):
         W = rng.normal(size=(k, 5))
@@ -563,6 +564,16 @@ def test_too_many_clusters_keep_a_row_each_and_are_told():
     with pytest.warns(UserWarning, match="try fewer"):
         model = CuttingPlaneMarginClustering(5, kernel="linear", random_state=0).fit(X)
     assert model.cluster_sizes_.min() >= 1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_under_a_floor_the_search_finds_what_the_classes_lead_to(seed):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[np.isin(y, (0, 6, 8, 9))], y[np.isin(y, (0, 6, 8, 9))]
+    params = {"n_clusters": 4, "kernel": "linear", "balance": 0.9, "random_state": seed}
+    told = CuttingPlaneMarginClustering(**params, init=np.unique(y, return_inverse=True)[1]).fit(X)
+    found = CuttingPlaneMarginClustering(**params).fit(X)
+    assert found.objective_ < 1.01 * told.objective_
 
 
 def test_uneven_sizes_are_found_without_a_floor():

@@ -13,8 +13,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
 from maxmargin._core.qp import ScoreBalance, solve_qp
-from maxmargin.cutting_plane._kernel_weights import solve_cone_program, solve_weights
-from maxmargin.cutting_plane._multiple_kernel import KernelWeights
+from maxmargin.cutting_plane._kernel_weights import (
+    KernelWeights,
+    solve_cone_program,
+    solve_weights,
+)
 from maxmargin.metrics import clustering_error
 from maxmargin.persistence import load_model, save_model
 

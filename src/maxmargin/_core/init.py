@@ -21,13 +21,14 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from .._data.source import all_equal
 from ._numba import tempered_ascent
 from .lapack import eigh
 from .rows import Rows
 
 RIDGES = (0.01, 0.001)
 POWERS = (0.5, 0.25, 0.75)
-N_STARTS, N_SEEDED = 15, 6  # the given labels, then seeded as in k-means++, the rest random
+N_STARTS, N_SEEDED = 15, 6  # the k-means partition, then seeded as in k-means++, the rest random
 N_KICKS, N_KEPT = 4, 3  # kicks of the best labels, and distinct labels kept, for each power
 RANK = 100  # most components that the points have
 ROUNDS = 50
@@ -65,6 +66,29 @@ def fitted_kmeans(
         return model.fit(X, sample_weight=weights)
 
 
+def sampled_rows(known: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Return about ``size`` random rows in order, and those of known label, at most as many.
+
+    One row comes from each of ``size`` stretches: no permutation of all rows is made. Known rows
+    come along because they name the clusters.
+
+    Examples
+    --------
+    >>> sampled_rows(np.full(9, -1), 3, np.random.default_rng(0))
+    array([1, 3, 6])
+    """
+    n = len(known)
+    if size >= n:
+        return np.arange(n)
+    few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
+    few = few[np.diff(few, prepend=-1) > 0]
+    named_rows = np.flatnonzero((known[:1] if all_equal(known) else known) >= 0)
+    if len(named_rows) > size:
+        at = ((np.arange(size) + 0.5) * (len(named_rows) / size)).astype(np.int64)
+        named_rows = named_rows[at]
+    return np.union1d(few, named_rows) if named_rows.size else few
+
+
 def label_starts(
     rows: Rows,
     weights: np.ndarray,
@@ -72,10 +96,10 @@ def label_starts(
     rng: np.random.Generator,
     *,
     known: np.ndarray,
-    first: np.ndarray | None = None,
+    kmeans: np.ndarray,
+    init: str = "auto",
+    n_init: int | str = "auto",
     floor: float = 0.0,
-    n_starts: int = N_STARTS,
-    n_seeded: int | None = None,
 ) -> list[np.ndarray]:
     """Return distinct labels of large J_p, for two strengths of whitening and three powers p.
 
@@ -88,20 +112,21 @@ def label_starts(
     rng : numpy Generator
     known : ndarray of shape (n,)
         Labels that stay, -1 where a row is free.
-    first : ndarray of shape (n,), optional
-        Labels to start from beside the random ones.
+    kmeans : ndarray of shape (n,)
+        The k-means partition, with which the search starts and the list ends.
+    init : {"auto", "k-means", "random"}
+        "k-means" starts from no random labels, "random" from no others: then the k-means partition
+        is not in the list, either.
+    n_init : int or "auto"
+        Labels that are improved for every strength of whitening; "auto" is ``N_STARTS``.
     floor : float
         Least weight of a cluster in a move.
-    n_starts : int
-        Labels that are improved for every strength of whitening.
-    n_seeded : int, optional
-        How many of them are seeded as in k-means++.
 
     Examples
     --------
     >>> Z = np.repeat([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 5, axis=0)
     >>> found = label_starts(Rows(Z - Z.mean(axis=0)), np.ones(15), 3, np.random.default_rng(0),
-    ...                      known=np.full(15, -1))
+    ...                      known=np.full(15, -1), kmeans=np.arange(15) % 3)
     >>> [len(np.unique(labels[5 * i : 5 * i + 5])) for labels in found[:1] for i in range(3)]
     [1, 1, 1]
     """
@@ -109,13 +134,15 @@ def label_starts(
     points, spectrum = principal_points(rows, share)
     fixed = known >= 0
     found: dict[bytes, np.ndarray] = {}
-    n_seeded = min(N_SEEDED, n_starts) if n_seeded is None else n_seeded
+    n_starts = N_STARTS if isinstance(n_init, str) else n_init
+    n_seeded = {"k-means": n_starts, "random": 0}.get(init, N_SEEDED)
+    first = [] if init == "random" else [kmeans]
     starts: list[np.ndarray] = []
     for ridge in RIDGES:
         phi = points / np.sqrt(spectrum + ridge)
         moved = phi * share[:, None]
         if not starts:  # the next ridge goes on from the labels of the last one
-            starts = [] if first is None else [named(first, known, weights, k)]
+            starts = [named(labels, known, weights, k) for labels in first]
             for _ in range(min(n_seeded, n_starts - len(starts))):
                 starts.append(named(seeded_labels(phi, share, k, rng), known, weights, k))
             while len(starts) < n_starts:
@@ -144,26 +171,22 @@ def label_starts(
                 kept += 1
                 if kept == N_KEPT:
                     break
-    return list(found.values())
+    return [*found.values(), *first]
 
 
 def principal_points(rows: Rows, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in their leading principal components, and the components' mean squares."""
     root = np.sqrt(share)
-    if rows.is_sparse or rows.shape[1] > rows.shape[0]:
-        gram = row_products(rows) * np.outer(root, root)
-        lam, U = eigh(gram)
-        lam, U = _leading(lam, U)
-        return U * np.sqrt(lam) / root[:, None], lam
-    Z = rows.values().astype(np.float64, copy=False)
-    weighted = Z * root[:, None]
-    lam, V = _leading(*eigh(weighted.T @ weighted))
-    return Z @ V, lam
-
-
-def _leading(lam: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    few_columns = not rows.is_sparse and rows.shape[1] <= rows.shape[0]
+    if few_columns:
+        Z = rows.values().astype(np.float64, copy=False)
+        weighted = Z * root[:, None]
+        lam, vectors = eigh(weighted.T @ weighted)
+    else:
+        lam, vectors = eigh(row_products(rows) * np.outer(root, root))
     keep = np.flatnonzero(lam > 1e-9 * max(lam[-1], 1e-300))[::-1][:RANK]
-    return lam[keep], vectors[:, keep]
+    lam, vectors = lam[keep], vectors[:, keep]
+    return (Z @ vectors if few_columns else vectors * np.sqrt(lam) / root[:, None]), lam
 
 
 def row_products(rows: Rows) -> np.ndarray:

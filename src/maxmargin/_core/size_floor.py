@@ -347,16 +347,18 @@ def _threshold_bias(free: np.ndarray, below: int, bias: float) -> float:
 # -- several clusters: prices on the scores --------------------------------------------------------
 
 
-def size_divergence(sizes: np.ndarray) -> float:
-    """Return ``sum_h pi_h log(k pi_h)`` of the clusters' shares: 0 for even sizes.
+def size_divergence(sizes: np.ndarray, strength: float) -> float:
+    """Return ``strength * sum_h pi_h log(k pi_h)`` of the clusters' shares: 0 for even sizes.
 
     Examples
     --------
-    >>> size_divergence(np.array([5.0, 5.0])), round(size_divergence(np.array([8.0, 0.0])), 3)
+    >>> size_divergence(np.array([5.0, 5.0]), 1), round(size_divergence(np.array([8.0, 0.0]), 1), 3)
     (0.0, 0.693)
     """
+    if strength == 0:
+        return 0.0
     share = sizes / sizes.sum()
-    return float((share * np.log(np.maximum(len(sizes) * share, 1e-300))).sum())
+    return strength * float((share * np.log(np.maximum(len(sizes) * share, 1e-300))).sum())
 
 
 def divergence_prices(sizes: np.ndarray, strength: float, slope: float = 2.0) -> np.ndarray:

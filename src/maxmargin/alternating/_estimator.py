@@ -250,12 +250,36 @@ class AlternatingMarginClustering(BaseMarginClustering):
         margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), margins, self.loss, self.epsilon)
 
+    def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
+        if self._kernel() == self.kernel:
+            return super().estimate_memory(n_samples, n_features, in_blocks)
+        # "auto" is another kernel for two-way splits, whose feature map is wider.
+        named = type(self)(**{**self.get_params(deep=False), "kernel": self._kernel()})
+        return named.estimate_memory(n_samples, n_features, in_blocks)
+
     def _fit_model(self, data: FitInput) -> Model:
         if self._is_joint():
             return self._fit_joint(data)
-        fmap, rows = self._features(data, kernel=self._kernel())
-        balance = 0.7 if self.balance == "auto" else self.balance
-        settings = self._settings(fmap, data)
+        kernel = self._kernel()
+        fmap, rows = self._features(data, kernel=kernel)
+        settings = Settings(
+            loss=self.loss,
+            epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
+            alpha=self.alpha,
+            anneal=self.alpha == "auto" if self.anneal == "auto" else bool(self.anneal),
+            balance=0.7 if self.balance == "auto" else self.balance,
+            init=self.init if isinstance(self.init, str) else "auto",
+            n_init=10 if self.n_init == "auto" else self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            gap=self.solver_tol,
+            midpoints=self.bias == "midpoint",
+            gamma=None if isinstance(self.gamma, str) or kernel != "rbf" else self.gamma,
+            raw=not self._pairwise,
+            mapped=fmap.landmarks is not None,
+            rng=data.rng,
+            watch=data.watch,
+        )
 
         def split(indices, fixed, sizes):
             start = None
@@ -264,7 +288,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
                 start = None if start.min() == start.max() else start
             return split_rows(rows, data, indices, fixed, start, sizes, settings)
 
-        return recursive_splits(rows, data, fmap, self.n_clusters, balance, split)
+        return recursive_splits(rows, data, fmap, self.n_clusters, settings.balance, split)
 
     def _two_way_settings(self) -> list[str]:
         """Return the parameters that only two-way splits have."""
@@ -313,23 +337,3 @@ class AlternatingMarginClustering(BaseMarginClustering):
             fmap, state.coef, state.bias + state.prices, np.eye(task.k), state.objective,
             state.history, len(state.history), state.reason, balance=balance, extras=extras,
         )  # fmt: skip
-
-    def _settings(self, fmap, data: FitInput) -> Settings:
-        return Settings(
-            loss=self.loss,
-            epsilon=self.epsilon if self.loss == "laplacian" else 0.0,
-            alpha=self.alpha,
-            anneal=self.alpha == "auto" if self.anneal == "auto" else bool(self.anneal),
-            balance=0.7 if self.balance == "auto" else self.balance,
-            init=self.init if isinstance(self.init, str) else "auto",
-            n_init=10 if self.n_init == "auto" else self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            gap=self.solver_tol,
-            midpoints=self.bias == "midpoint",
-            gamma=None if isinstance(self.gamma, str) or self._kernel() != "rbf" else self.gamma,
-            raw=not self._pairwise,
-            mapped=fmap.landmarks is not None,
-            rng=data.rng,
-            watch=data.watch,
-        )

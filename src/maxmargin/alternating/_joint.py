@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER
 from .._core.features import centred_rows
-from .._core.init import N_STARTS, kmeans_labels, label_starts, named
+from .._core.init import kmeans_labels, label_starts, named, sampled_rows
 from .._core.regression import Factor, PiecewiseFit, factorise, fit_piecewise, fit_squared
 from .._core.rows import Rows, scores
 from .._core.size_floor import (
@@ -79,14 +81,11 @@ class Joint:
     def __init__(self, rows: Rows, weights: np.ndarray, known: np.ndarray, task: Task):
         self.rows, self.weights, self.known, self.task = rows, weights, known, task
         self.share = weights / weights.sum()
-        self._factor: Factor | None = None
 
-    @property
+    @cached_property
     def factor(self) -> Factor:
         """The shared factor of all regressions, made when it is first needed."""
-        if self._factor is None:
-            self._factor = factorise(self.rows.stored(), self.weights)
-        return self._factor
+        return factorise(self.rows.stored(), self.weights)
 
     def part(self, few: np.ndarray) -> Joint:
         """Return the problem on some of the rows."""
@@ -101,17 +100,13 @@ class Joint:
         """Return the weight of every cluster."""
         return np.bincount(labels, self.weights, minlength=self.task.k)
 
-    def _divergence(self, labels: np.ndarray) -> float:
-        task = self.task
-        return task.entropy * size_divergence(self.sizes(labels)) if task.entropy else 0.0
-
     def solve(self, labels: np.ndarray, gap, loss=None, warm=None, above=np.inf) -> State:
         """Return the k regressions on labels that are held, and F.
 
         ``loss`` can be another one; a lower bound ``above`` a value of F ends the solution early.
         """
         task, loss = self.task, loss or self.task.loss
-        free = np.zeros(task.k)
+        free, divergence = np.zeros(task.k), size_divergence(self.sizes(labels), task.entropy)
         if loss == "squared":
             targets = np.where(labels[:, None] == np.arange(task.k), 1.0, -1.0)
             coef, bias = fit_squared(self.factor, targets, 2.0 * task.alpha)
@@ -119,10 +114,9 @@ class Joint:
             value = task.alpha * (coef**2).sum() + self.share @ ((fitted - targets) ** 2).sum(
                 axis=1
             )
-            value = 0.5 * float(value) + self._divergence(labels)
+            value = 0.5 * float(value) + divergence
             return State(labels, coef, bias, value, free, value)
         kinks, names = loss_kinks(loss, task.epsilon), tuple(range(task.k))
-        divergence = self._divergence(labels)
         above = 2.0 * (above - divergence)
         fit = fit_piecewise(self.factor, labels, kinks, 2.0 * task.alpha, gap, warm, names, above)
         value, bound = (0.5 * float(part.sum()) + divergence
@@ -150,13 +144,13 @@ class Joint:
                 )
                 labels = np.where(fixed, self.known, (fitted + prices).argmax(axis=1))
             own = np.take_along_axis(gain, labels[:, None], axis=1)[:, 0]
-            value = float(constant - self.share @ own) + self._divergence(labels)
+            sizes = self.sizes(labels)
+            value = float(constant - self.share @ own) + size_divergence(sizes, task.entropy)
             if best is None or value < best.objective:
                 best = replace(state, labels=labels, prices=prices, objective=value)
             if value < (1.0 - LOWER) * state.objective:
                 break
-            asked = divergence_prices(self.sizes(labels), task.entropy, slope=1.0)
-            wanted = 0.5 * (wanted + asked)
+            wanted = 0.5 * (wanted + divergence_prices(sizes, task.entropy, slope=1.0))
         assert best is not None
         return best
 
@@ -211,8 +205,9 @@ def joint_search(
         Labels that the search for candidates starts from.
     rng : numpy Generator
     """
+    lowest = attrgetter("objective")
     whole = Joint(rows, data.weights, data.known, task)
-    at = subsample(data.known, SAMPLE_ROWS, rng)
+    at = sampled_rows(data.known, SAMPLE_ROWS, rng)
     some = whole.part(at)
     points = some.rows.values() if raw is None else raw.take(at)
     kmeans = named(
@@ -223,14 +218,17 @@ def joint_search(
         rivals.append(named(data.initial[at], some.known, some.weights, task.k))
         finalists = [some.solve(rivals[1], FOLLOWED)]
     else:
-        within = subsample(some.known, START_ROWS, rng)
+        within = sampled_rows(some.known, START_ROWS, rng)
         few = some.part(within)
-        candidates = initial_labels(few, kmeans[within], init, n_init, rng)
+        candidates = label_starts(
+            few.rows, few.weights, task.k, rng, known=few.known,
+            kmeans=kmeans[within], init=init, n_init=n_init, floor=few.task.floor,
+        )  # fmt: skip
         rough = [few.solve(labels, OPENING, "squared").objective for labels in candidates]
         ranked = [candidates[j] for j in np.argsort(rough, kind="stable")[:OPENED]]
-        opened = sorted((few.solve(labels, OPENING) for labels in ranked), key=_objective)
+        opened = sorted((few.solve(labels, OPENING) for labels in ranked), key=lowest)
         finalists = [some.carried(state, few) for state in opened[:FINALISTS]]
-    best = min((some.descend(state, FOLLOWED) for state in finalists), key=_objective)
+    best = min((some.descend(state, FOLLOWED) for state in finalists), key=lowest)
     best = some.descend(best, task.gap)
     for number, labels in enumerate(rivals):
         rival = some.solve(labels, COMPARED, above=best.objective)
@@ -238,33 +236,7 @@ def joint_search(
             ari = float(adjusted_rand_score(best.labels, labels))
             compared = {"objective": rival.objective, "ari": ari}
         if rival.objective < best.objective:
-            best = min(best, some.descend(rival, task.gap), key=_objective)
+            best = min(best, some.descend(rival, task.gap), key=lowest)
     if some is not whole:
         best = whole.descend(whole.carried(best, some), task.gap)
     return best, {"compared_with_kmeans_": compared, "alpha_": task.alpha}
-
-
-def _objective(state: State) -> float:
-    return state.objective
-
-
-def initial_labels(few: Joint, kmeans: np.ndarray, init: str, n_init, rng) -> list[np.ndarray]:
-    """Return candidates: the k-means partition, and labels found on a cheaper criterion."""
-    n_starts = N_STARTS if n_init == "auto" else n_init
-    first = None if init == "random" else kmeans
-    seeded = {"k-means": n_starts, "random": 0}.get(init)
-    found = label_starts(
-        few.rows, few.weights, few.task.k, rng, known=few.known, first=first,
-        floor=few.task.floor, n_starts=n_starts, n_seeded=seeded,
-    )  # fmt: skip
-    return found if first is None else [*found, first]
-
-
-def subsample(known: np.ndarray, size: int, rng) -> np.ndarray:
-    """Return rows in order, one from each of ``size`` stretches, with those of known label."""
-    n = len(known)
-    if size >= n:
-        return np.arange(n)
-    few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
-    named_rows = np.flatnonzero(known >= 0)[:size]
-    return np.union1d(few, named_rows)

@@ -1,7 +1,8 @@
-"""The alternation of one two-way split, and the search around it.
+"""The alternation of one two-way split, its initial labels, and the search around it.
 
 Section III of Zhang, Tsang & Kwok (2009): regression on the labels, then the best balanced labels
-for its scores. Several initial labellings are tried; the lowest objective is kept.
+for its scores. Initial labels come from k-means, the normalized cut, principal components and at
+random; the lowest objective after the descent is kept.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from .._core.descent import Outcome, descend
-from .._core.features import centred_rows
+from .._core.features import centred_rows, evaluate_kernel, median_distance
+from .._core.init import kmeans_labels
 from .._core.regression import (
     Factor,
     PiecewiseFit,
@@ -25,7 +29,7 @@ from .._core.regression import (
     fit_squared,
     shrinkage_for,
 )
-from .._core.rows import Rows, scores
+from .._core.rows import Rows, scores, weighted_sum
 from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split
 from .._core.tree import (
     OFF_FLOOR,
@@ -36,11 +40,12 @@ from .._core.tree import (
     leaf_rows,
     oriented_split,
 )
-from ._initial_labels import two_way_starts
 
 TARGET_DOF = 20.0
 ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
 START_ROWS = 5000  # initial labels are compared on a subsample of this size
+SPECTRAL_ROWS = 2000
+CARRY_DOF = 20.0  # degrees of freedom of the ridge fit that carries a cut to the other rows
 
 
 @dataclass(frozen=True)
@@ -184,8 +189,17 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     if n <= START_ROWS:
         everything = None if X is None else X.take(slice(None))
         return _best_start(starts_of(problem, everything, settings), shrinkage, final, settings)
+    # Fewer rows, centred on their own, and the same problem on them.
     few = np.sort(settings.rng.choice(n, START_ROWS, replace=False))
-    local, small = _subsample(problem, few)
+    weights = problem.weights[few]
+    local = centred_rows(problem.factor.rows.take(few), weights)[0]
+    small = replace(
+        problem,
+        factor=factorise(local.stored(), weights),
+        weights=weights,
+        known=problem.known[few],
+        sizes=problem.sizes.scaled(weights.sum() / problem.weights.sum()),
+    )
     signs = starts_of(small, None if X is None else X.take(few), settings)
     rough = replace(settings, loss="squared") if settings.anneal else settings
     trial = replace(final, problem=small, loss=rough.loss)
@@ -199,32 +213,94 @@ def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
     return _run(final, final.init(near.state.signs), settings)
 
 
-def _subsample(problem: Problem, few: np.ndarray) -> tuple[Rows, Problem]:
-    """Fewer rows, centred on their own, and the same problem on them."""
-    weights = problem.weights[few]
-    local = centred_rows(problem.factor.rows.take(few), weights)[0]
-    return local, replace(
-        problem,
-        factor=factorise(local.stored(), weights),
-        weights=weights,
-        known=problem.known[few],
-        sizes=problem.sizes.scaled(weights.sum() / problem.weights.sum()),
-    )
+def starts_of(problem: Problem, X: Any, settings: Settings) -> list[np.ndarray]:
+    """Return distinct initial labellings of the requested kind that agree with known labels.
+
+    ``X`` has the rows as given, None if they have no coordinates.
+    """
+    factor, weights, sizes, known = problem.factor, problem.weights, problem.sizes, problem.known
+    kind, count, rng = settings.init, settings.n_init, settings.rng
+    features = factor.rows.values()
+    points = X if settings.mapped and X is not None else features
+
+    def kmeans_signs(where, n_runs):
+        labels = kmeans_labels(where, 2, weights, rng, n_runs)
+        return np.where(labels == labels[0], -1, 1).astype(np.int8)
+
+    signs: list[np.ndarray] = []
+    if kind == "k-means":
+        signs += [kmeans_signs(points, 1) for _ in range(count)]
+    if kind == "auto":
+        signs.append(kmeans_signs(points, count))
+        if points is not features:
+            signs.append(kmeans_signs(features, count))
+    if kind in ("auto", "spectral"):
+        signs.append(_carried_cut(points, problem, settings))
+    if kind == "auto":
+        # Without the constraint that labels are +-1, the leading eigenvectors minimise the squared
+        # loss. Balanced splits of them find rings, for example, which k-means does not.
+        axes = factor.eigenvectors[:, ::-1][:, :count]
+        lengths = np.sqrt(np.maximum(factor.eigenvalues[::-1][:count], 1e-12))
+        components = scores(factor.rows, (axes / lengths).T).T
+        signs += [balanced_split(c, "squared", sizes=sizes, weights=weights).signs
+                  for c in components]  # fmt: skip
+    if kind in ("auto", "random"):
+        n = len(weights)
+        for _ in range(count):
+            halves = np.ones(n, np.int8)
+            halves[rng.permutation(n)[: n // 2]] = -1
+            signs.append(halves)
+    kept: dict[bytes, np.ndarray] = {}  # which differ by more than a swap of the two labels
+    for found in signs:
+        agreeing = -found if (weights * known * found).sum() < 0 else found
+        agreeing = np.where(known == 0, agreeing, known).astype(np.int8)
+        kept.setdefault((agreeing * agreeing[0]).tobytes(), agreeing)
+    return list(kept.values())
 
 
-def starts_of(problem: Problem, X, settings: Settings) -> list[np.ndarray]:
-    """Initial labels of the requested kind."""
-    return two_way_starts(
-        settings.init,
-        problem.factor,
-        X if settings.mapped else None,
-        weights=problem.weights,
-        known=problem.known,
-        sizes=problem.sizes,
-        n_init=settings.n_init,
-        gamma=settings.gamma,
-        rng=settings.rng,
-    )
+def _carried_cut(points: Any, problem: Problem, settings: Settings) -> np.ndarray:
+    """Normalized cut on at most ``SPECTRAL_ROWS`` rows, carried to the others by a ridge fit."""
+    factor, weights, rng = problem.factor, problem.weights, settings.rng
+    n = len(weights)
+    few = np.arange(n)
+    if n > SPECTRAL_ROWS:
+        few = np.sort(rng.choice(n, SPECTRAL_ROWS, replace=False))
+    some = weights[few]
+    gamma = settings.gamma or 1.0 / median_distance(points[few], rng)
+    sizes = problem.sizes.scaled(some.sum() / weights.sum())
+    signs = spectral_signs(points[few], gamma, some, sizes, rng)
+    if len(few) == n:
+        return signs
+    targets = np.zeros(n)
+    targets[few] = some * signs / some.sum()
+    right_side = weighted_sum(factor.rows, targets[:, None])
+    coef = factor.ridge(right_side, shrinkage_for(factor.eigenvalues, CARRY_DOF))
+    return np.where(scores(factor.rows, coef)[:, 0] > 0, 1, -1).astype(np.int8)
+
+
+def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.ndarray:
+    """Two-way normalized cut (Shi & Malik) with the Gaussian affinity between all rows.
+
+    The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two levels fit it
+    best within the required sizes. A row of weight w is equivalent to w rows.
+    """
+    X = X if sparse.issparse(X) else X - X.mean(axis=0)
+    K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})
+    np.fill_diagonal(K, 1.0)  # in spite of rounding and a large gamma
+    root = np.sqrt(weights / (K @ weights))
+    K = root[:, None] * K * root[None, :]
+    if K.shape[0] < 20:
+        vectors = np.linalg.eigh(K)[1][:, -2:]
+    else:
+        start = rng.random(K.shape[0])
+        try:
+            vectors = eigsh(K, k=2, which="LA", v0=start, tol=1e-6)[1]
+        except ArpackError:  # no convergence, or a start in an invariant subspace
+            vectors = np.linalg.eigh(K)[1][:, -2:]
+    vector = vectors[:, 0] * root / weights
+    spread = np.sqrt(np.average((vector - vector.mean()) ** 2, weights=weights))
+    vector = vector / max(spread, 1e-300)
+    return balanced_split(vector, "squared", sizes=sizes, weights=weights).signs
 
 
 def _run(stage: Stage, state: State, settings: Settings) -> Outcome:

@@ -117,34 +117,24 @@ class LabelledCuts:
         unknown = np.broadcast_to(self.dtype.type(-1), len(known))
         self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)
         self.labels: Any = np.broadcast_to(self.dtype.type(0), len(known))
-        width = n_clusters * (rows.shape[1] + (constant > 0))
-        self.pool = CutPool(width, self._pool_blocks(width))
+        # Flattened (k, r) vectors; the coefficients of the constant feature come last.
+        places = np.arange(n_clusters * rows.shape[1]).reshape(n_clusters, -1)
+        width = places.size + n_clusters * (constant > 0)
+        columns = [places[:, block].ravel() for block in blocks or ()]
+        if columns and constant:
+            columns.append(np.arange(places.size, width))
+        self.pool = CutPool(width, tuple(columns) or None)
         self.codes: list[Any] = []
-        self.origins: list = []
+        self.origins: list[Any] = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
 
-    def _pool_blocks(self, width: int):
-        """Columns of the flattened (k, r) vectors of each block of features; intercepts last."""
-        if self.blocks is None:
-            return None
-        places = np.arange(self.k * self.rows.shape[1]).reshape(self.k, -1)
-        blocks = [places[:, block].ravel() for block in self.blocks]
-        return (*blocks, np.arange(places.size, width)) if self.constant else tuple(blocks)
-
-    def fresh(self) -> LabelledCuts:
-        """Return the same rows without cuts."""
-        given = self.rows, self.weights, self.known, self.k
-        return LabelledCuts(*given, self.blocks, self.constant)
-
-    def taken(self, few: np.ndarray) -> LabelledCuts:
-        """Return some of the rows, in memory, without cuts."""
-        chosen = self.rows.take(few), self.weights[few], self.known[few]
-        return LabelledCuts(*chosen, self.k, self.blocks, self.constant)
-
-    def flat(self, vectors: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return cuts as the pool holds them, with the part of the constant feature behind."""
-        return np.hstack([vectors, self.constant * shares]) if self.constant else vectors
+    def fresh(self, few: np.ndarray | None = None) -> LabelledCuts:
+        """Return the rows, or some of them in memory, without cuts."""
+        given = self.rows, self.weights, self.known
+        if few is not None:
+            given = self.rows.take(few), self.weights[few], self.known[few]
+        return LabelledCuts(*given, self.k, self.blocks, self.constant)
 
     def split(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients (k, r) and intercepts (k,) of a vector of the pool."""
@@ -152,13 +142,14 @@ class LabelledCuts:
         intercept = self.constant * flat[end:] if self.constant else np.zeros(self.k)
         return flat[:end].reshape(self.k, -1), intercept
 
-    def look(self, coef: np.ndarray, intercept: np.ndarray, prices: np.ndarray, fixed=None) -> Look:
+    def look(self, coef: np.ndarray, intercept: np.ndarray, prices=None, fixed=None) -> Look:
         """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
 
         Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
         in a file are read once.
         """
-        rows, k = self.rows, self.k
+        rows, k, cuts = self.rows, self.k, len(self.codes)
+        prices = np.zeros(k) if prices is None else prices
         levels = intercept.astype(rows.dtype), prices.astype(rows.dtype)
         columns = [self.weights, self.known if fixed is None else fixed]
         if fixed is None and self.codes:
@@ -166,12 +157,21 @@ class LabelledCuts:
         made, parts = rows.run(
             cut_block, (coef, levels, self.dtype), tuple(columns), (self.dtype, self.dtype)
         )
-        found: list = []
-        moved = _MovedSum(len(self.codes), k, rows)
-        for *sums, moves in parts:
-            found = [a + b for a, b in zip(found, sums)] if found else sums
-            moved.add(moves)
+        found: list[np.ndarray] = []
+        moved: np.ndarray | None = None
+        sums, gains = np.zeros(cuts * k), np.zeros(cuts)
+        for *totals, moves in parts:
+            found = [a + b for a, b in zip(found, totals)] if found else totals
+            if moves is not None:
+                moved = np.zeros((cuts * k, rows.shape[1])) if moved is None else moved
+                touched, vectors, more, gained = moves
+                moved[:, slice(None) if touched is None else touched] += vectors
+                sums += more
+                gains += gained
         self.n_passes += 1
+        if moved is not None and rows.is_sparse:  # the rows were added up as they are stored
+            offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+            moved = (moved - np.outer(sums, offset)) * rows.scale
         vector, mean = found[0] / self.total, found[1] / self.total
         return Look(
             loss=float(mean[0]),
@@ -181,28 +181,30 @@ class LabelledCuts:
             shares=mean[2 + k :],
             labels=made[0],
             codes=made[1],
-            moves=moved.over(self.total) if len(columns) > 2 else None,
+            moves=None
+            if moved is None
+            else Moves(
+                moved.reshape(cuts, -1) / self.total,
+                gains / self.total,
+                sums.reshape(cuts, k) / self.total,
+            ),
         )
 
     def adopt(self, look: Look) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
         if look.moves is not None:
-            moved = self.flat(look.moves.vectors, look.moves.shares)
-            self.pool.shift(moved, look.moves.gains)
+            moved = [look.moves.vectors, self.constant * look.moves.shares]
+            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), look.moves.gains)
             self.shares = self.shares + look.moves.shares
         self.labels = look.labels
 
     def add(self, look: Look, origin) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
-        self.pool.add(self.flat(look.vector.ravel(), look.shares), look.gain)
+        vector = [look.vector.ravel(), self.constant * look.shares]
+        self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), look.gain)
         self.codes.append(look.codes)
         self.origins.append(origin)
         self.shares = np.concatenate([self.shares, look.shares[None, :]])
-
-    def hints(self) -> list:
-        """Models at which the cuts in use were found, the most used first."""
-        use = self.pool.multipliers
-        return [self.origins[j] for j in np.argsort(-use, kind="stable") if use[j] > 0]
 
     def prune(self) -> None:
         """Forget idle cuts."""
@@ -230,7 +232,10 @@ def cut_block(block: Block, parts, coef, levels, dtype):
     if not block.is_near:
         gathered = _tiled_pass(block, coef, rule, labels, codes, sums)
     else:
-        offset, columns, shift = _centred_columns(block, coef)
+        # Rows are read as they are stored, and centred in the products.
+        offset = np.zeros(width) if block.offset is None else np.asarray(block.offset)
+        wide = coef.T * block.scale
+        columns, shift = block.send(wide), block.send(-(offset @ wide))
         if block.is_sparse:
             X, flat = block.data, np.zeros(width * k, block.dtype)
             matrix = X.data, X.indices, X.indptr
@@ -242,13 +247,6 @@ def cut_block(block: Block, parts, coef, levels, dtype):
         gathered = (gathered - np.outer(sums[2 + k :], offset)) * block.scale
     moves = _moves(block, weights, labels, before, k) if before else None
     return (labels, codes), (gathered, sums, moves)
-
-
-def _centred_columns(block: Block, coef):
-    """Return the offset, the columns of W' and their shift, with which rows are read as stored."""
-    offset = np.zeros(block.shape[1]) if block.offset is None else np.asarray(block.offset)
-    wide = coef.T * block.scale
-    return offset, block.send(wide), block.send(-(offset @ wide))
 
 
 def _tiled_pass(block: Block, coef, rule, labels, codes, sums) -> np.ndarray:
@@ -290,34 +288,3 @@ def _moves(block: Block, weights, labels, before, k: int):
     gathered, sums = np.zeros((cuts, k, len(touched))), np.zeros((cuts, k))
     csr_move_pass((X.data, places, X.indptr), 0, *given, gathered, sums, gains)
     return touched, gathered.reshape(cuts * k, -1), sums.ravel(), gains
-
-
-class _MovedSum:
-    """Adds up what the blocks say about rows that change cluster."""
-
-    def __init__(self, cuts: int, k: int, rows: Rows):
-        self.cuts, self.k, self.rows = cuts, k, rows
-        self.vectors: np.ndarray | None = None
-        self.sums, self.gains = np.zeros(cuts * k), np.zeros(cuts)
-
-    def add(self, moves) -> None:
-        """Take in one block."""
-        if moves is None:
-            return
-        if self.vectors is None:
-            self.vectors = np.zeros((self.cuts * self.k, self.rows.shape[1]))
-        touched, vectors, sums, gains = moves
-        self.vectors[:, slice(None) if touched is None else touched] += vectors
-        self.sums += sums
-        self.gains += gains
-
-    def over(self, total: float) -> Moves | None:
-        """The changes, or None where nothing moved."""
-        if self.vectors is None:
-            return None
-        vectors, rows = self.vectors, self.rows
-        if rows.is_sparse:
-            offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
-            vectors = (vectors - np.outer(self.sums, offset)) * rows.scale
-        shares = self.sums.reshape(self.cuts, self.k) / total
-        return Moves(vectors.reshape(self.cuts, -1) / total, self.gains / total, shares)

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
+from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.features import KERNELS
 from .._core.model import Model, lead_losses
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
+from .._core.size_floor import size_floor
 from ._cuts import LabelledCuts
-from ._search import NOTHING_FOUND, SAMPLE_ROWS, Task, least_size, search
+from ._search import SAMPLE_ROWS, Problem, Task, search
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
 ROW_BYTES = 3 + 40 + 3 * 4
 
+NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where there is no search
+    "gap_": 0.0,
+    "restart_objectives_": np.zeros(1),
+    "n_passes_": 0,
+    "n_cuts_": 0,
+    "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
+}
 CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
 ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
 
@@ -76,7 +86,9 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         random labels by single moves on a cheaper criterion, and compares the best. "k-means" has
         no random ones, "random" no others. Given labels replace all of them.
     n_init : int or "auto", default="auto"
-        Number of initial labels that are improved; "auto" is 15.
+        Number of initial labels that are improved; "auto" is 15. If ``size_entropy`` is 0, the best
+        labels are also kicked (two clusters merged, another one split) until half as many kicks in
+        a row have not lowered the objective.
     max_iter : int, default=1000
         Most passes over the rows of a descent.
     tol : float, default=0.01
@@ -234,18 +246,23 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
                 mean, bound = None, None  # all mean scores are zero: the bound holds for any W
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
-        constant = CONSTANT if self._has_intercept() else 0.0
-        entropy = default_entropy(self.size_entropy, self.balance)
+        intercept = self.fit_intercept
+        if intercept == "auto":
+            free = self.balance == 0 and self.score_balance is None
+            intercept = free and self.nesting != "paper"
+        constant = CONSTANT if intercept else 0.0
+        size_entropy = self.size_entropy
         if self.nesting == "paper":
-            if self.size_entropy not in ("auto", 0):
+            if size_entropy not in ("auto", 0):
                 raise ValueError(
                     f"nesting='paper' has no preference for even sizes, got size_entropy="
-                    f"{self.size_entropy}; use balance or score_balance, or nesting='labels'."
+                    f"{size_entropy}; use balance or score_balance, or nesting='labels'."
                 )
-            entropy = 0.0
+            size_entropy = 0.0
+        entropy, floor = size_terms(size_entropy, self.balance, weights, k, data.whole)
         task = Task(
             penalty=Ridge(alpha, bound, mean, constant),
-            floor=least_size(self.balance, entropy, weights, k, data.whole),
+            floor=floor,
             entropy=entropy,
             nesting=self.nesting,
             tol=self.tol,
@@ -253,7 +270,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             watch=data.watch,
             features=fmap,
         )
-        found = search(
+        problem, report = search(
             LabelledCuts(rows, weights, data.known, k, constant=constant),
             task,
             None if self._pairwise else data.X,
@@ -262,12 +279,46 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             n_init=self.n_init,
             rng=data.rng,
         )
-        return Model(fmap, **found.fields, balance=self.balance, extras=found.report)
+        return fitted_model(problem, fmap, self.balance, report)
 
-    def _has_intercept(self) -> bool:
-        if self.fit_intercept != "auto":
-            return bool(self.fit_intercept)
-        return self.balance == 0 and self.score_balance is None and self.nesting != "paper"
+
+def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) -> Model:
+    """Return what the search ended with, one score per cluster."""
+    cuts, (coef, intercept) = problem.cuts, problem.model
+    # It has converged if the gap says so, whatever ran out then.
+    spent = problem.reason in (None, MAX_ITER, STALLED)
+    return Model(
+        features,
+        coef,
+        intercept + problem.prices,
+        np.eye(cuts.k),
+        problem.objective,
+        problem.history,
+        len(problem.history),
+        CONVERGED if problem.solved and spent else problem.reason or STALLED,
+        balance=balance,
+        raised=problem.floor_prices > problem.floor_prices.min(),
+        extras={
+            **extras,
+            "gap_": float(problem.gap),
+            "n_passes_": cuts.n_passes,
+            "n_cuts_": len(cuts.codes),
+        },
+    )
+
+
+def size_terms(
+    size_entropy: float | str, balance: float, weights: np.ndarray, k: int, whole: bool
+) -> tuple[float, float]:
+    """Return tau and the least weight of a cluster.
+
+    tau="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If tau alone does,
+    the floor is one row.
+    """
+    automatic = 0.3 if balance == 0 else 0.0
+    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
+    floor = size_floor(balance, weights.sum(), k, whole)
+    return entropy, float(weights.min()) if floor == 0 and entropy > 0 else floor
 
 
 def default_alpha(k: int) -> float:
@@ -282,13 +333,6 @@ def default_alpha(k: int) -> float:
     (0.03, 0.00185)
     """
     return 0.03 * k / (2.0 * (k - 1) ** 2)
-
-
-def default_entropy(size_entropy: float | str, balance: float) -> float:
-    """Return tau: "auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing."""
-    if size_entropy != "auto":
-        return float(size_entropy)
-    return 0.3 if balance == 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,17 @@ def fit_stack(
     maps = []
     for source in sources:
         part = source.of(X)
-        params = _kernel_params(part, source, rng)
+        given = {"gamma": "median", "degree": 3, "coef0": 1, "width": 1.0, **source.params}
+        named = given["gamma"], given["degree"], given["coef0"]
+        params = kernel_params(part, source.kernel, *named, rng)
+        if "gamma" in params:
+            scaled = params["gamma"] / given["width"]
+            params["gamma"] = scaled if source.kernel == "laplacian" else scaled / given["width"]
+            if not 0.0 < params["gamma"] < np.inf:
+                raise ValueError(
+                    f"kernel {source.name!r}: width={given['width']:g} is out of range for these "
+                    "rows; widths count in median distances, and values near 1 are usual."
+                )
         fmap, _ = fit_features(
             part,
             weights,
@@ -145,21 +155,6 @@ def fit_stack(
         maps.append(fmap)
     stack = FeatureStack(tuple(sources), tuple(maps))
     return stack, mapped_rows(stack, X, n_jobs)
-
-
-def _kernel_params(X, source: Source, rng) -> dict:
-    given = {"gamma": "median", "degree": 3, "coef0": 1, "width": 1.0, **source.params}
-    named = given["gamma"], given["degree"], given["coef0"]
-    params = kernel_params(X, source.kernel, *named, rng)
-    if "gamma" in params:
-        scaled = params["gamma"] / given["width"]
-        params["gamma"] = scaled if source.kernel == "laplacian" else scaled / given["width"]
-        if not 0.0 < params["gamma"] < np.inf:
-            raise ValueError(
-                f"kernel {source.name!r}: width={given['width']:g} is out of range for these rows; "
-                "widths count in median distances, and values near 1 are usual."
-            )
-    return params
 
 
 def read_sources(kernels, X, names) -> list[Source]:

@@ -1,6 +1,7 @@
-"""Weights of kernels for a pool of cuts: by tiny QPs, or by the paper's cone program for checking.
+"""The penalty of several kernels, and their weights for a pool of cuts.
 
-The problem and its dual are at the top of ``multiple_kernel.py``.
+The weights are found by tiny QPs, or by the paper's cone program for checking. The problem and its
+dual are in the folder's docstring.
 """
 
 from __future__ import annotations
@@ -11,10 +12,95 @@ import numpy as np
 from scipy import sparse
 
 from .._core.qp import QpSolution, ScoreBalance, solve_qp
+from ._cuts import LabelledCuts
 
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
 UNUSED = 1e-7  # multiplier below which the cone program makes no use of a cut
 BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
+
+
+@dataclass(frozen=True)
+class KernelWeights:
+    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` under the best weights beta.
+
+    Attributes
+    ----------
+    alpha : float
+    p : float
+        Norm of the weights: ``sum beta^p <= 1``.
+    blocks : tuple of slices
+        Features of each kernel.
+    bound : float or None
+        On the difference of two mean scores.
+    solver : {"qp", "socp"}
+    constant : float
+        Value of the constant feature whose coefficients are the intercepts; 0 for none.
+    even : bool
+        Keep all weights equal.
+    """
+
+    alpha: float
+    p: float
+    blocks: tuple[slice, ...]
+    bound: float | None = None
+    solver: str = "qp"
+    constant: float = 0.0
+    even: bool = False
+
+    def weights(self, coef: np.ndarray) -> np.ndarray:
+        """Return the best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
+
+        Examples
+        --------
+        >>> two = KernelWeights(1.0, 2.0, (slice(0, 1), slice(1, 2)))
+        >>> two.weights(np.array([[3.0, 0.0]]))
+        array([1., 0.])
+        """
+        squares = self._squares(coef)
+        if squares.max() == 0 or self.even:
+            return np.full(len(squares), len(squares) ** (-1.0 / self.p))
+        return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
+
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return the penalty at its best weights."""
+        power, squares = self.p / (self.p + 1.0), self._squares(coef)
+        if self.even:
+            total = float(squares.sum()) * len(squares) ** (1.0 / self.p)
+        else:
+            total = float((squares**power).sum() ** (1.0 / power))
+        if self.constant:
+            total += float(intercept @ intercept) / self.constant**2
+        return 0.5 * self.alpha * total
+
+    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        """Return a lower bound for the cuts, and the best coefficients and intercepts."""
+        pool, k, count = cuts.pool, cuts.k, len(self.blocks)
+        if self.solver == "socp" and not self.even:
+            vectors = pool.vectors.reshape(len(pool), k, -1)
+            value, coef, multipliers = solve_cone_program(
+                vectors, pool.gains, self.blocks, self.alpha, int(self.p)
+            )
+            pool.keep(multipliers)
+            return value, (coef, np.zeros(k))
+        balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
+        grams = pool.grams / self.alpha
+        start = pool.block_weights[:count]
+        found = solve_weights(
+            grams[:count], pool.gains, self.p, pool.multipliers,
+            None if self.even or start.min() <= 0 else start, balance,
+            rounds=1 if self.even else WEIGHT_ROUNDS,
+            constant=grams[-1] if self.constant else 0.0,
+        )  # fmt: skip
+        pool.keep(found.solution.multipliers)
+        pool.block_weights[:count] = found.weights
+        coef, intercept = cuts.split(pool.coef(self.alpha))
+        coef = coef * np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
+        if balance is not None:
+            intercept = found.solution.intercept
+        return found.solution.value if self.even else found.bound, (coef, intercept)
+
+    def _squares(self, coef: np.ndarray) -> np.ndarray:
+        return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])
 
 
 @dataclass(frozen=True)
@@ -71,13 +157,16 @@ def solve_weights(
         solution = solve_qp(gram, gains, start=multipliers, balance=balance)
         multipliers = solution.multipliers
         q = np.maximum(multipliers @ grams @ multipliers, 0.0)
-        gap = 0.5 * (_dual_norm(q, p) - float(beta @ q))
+        norm = top = float(q.max())
+        if p > 1 and top > 0:  # the norm dual to p, free of overflow
+            norm = float(top * ((q / top) ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p))
+        gap = 0.5 * (norm - float(beta @ q))
         if best is None or gap < best.gap:
             best = WeightedSolution(beta, solution, solution.value - gap, gap, round_)
         # A value near 0 is known to the precision of the QP alone.
-        if gap <= max(tol * solution.value, solution.gap, 1e-300) or q.max() <= 0:
+        if gap <= max(tol * solution.value, solution.gap, 1e-300) or top <= 0:
             break
-        beta = _next_weights(beta, q / q.max(), p)
+        beta = _next_weights(beta, q / top, p)
     assert best is not None
     return replace(best, rounds=round_)
 
@@ -98,12 +187,6 @@ def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
 def normalised(weights: np.ndarray, p: float) -> np.ndarray:
     """Weights of p-norm one."""
     return weights / (weights**p).sum() ** (1.0 / p)
-
-
-def _dual_norm(q: np.ndarray, p: float) -> float:
-    if p == 1 or q.max() == 0:
-        return float(q.max())
-    return float(q.max() * ((q / q.max()) ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p))
 
 
 def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):

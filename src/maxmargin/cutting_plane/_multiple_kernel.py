@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -13,15 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
-from .._core.features import AUTO_RANK, is_text
+from .._core.features import is_text
 from .._core.model import Model, lead_losses
-from .._core.qp import ScoreBalance
 from .._core.rows import concat
 from ._cuts import LabelledCuts
-from ._estimator import CONSTANT, default_alpha, default_entropy
+from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, size_terms
 from ._kernel_list import fit_stack, kernel_of, read_sources
-from ._kernel_weights import WEIGHT_ROUNDS, normalised, solve_cone_program, solve_weights
-from ._search import NOTHING_FOUND, Task, least_size, search
+from ._kernel_weights import KernelWeights
+from ._search import Task, search
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -44,8 +43,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         ``(columns, any of these)`` for a kernel that sees some columns of X only. "width" instead
         of "gamma" counts in median distances: gamma = 1 / (width * median distance)^2.
     n_components : int, "auto" or None, default="auto"
-        Rank of each kernel's feature map; None is exact. "auto" is 100: of the default kernels the
-        leading features of 400 random landmarks, else those of 100 greedily chosen ones.
+        Rank of each kernel's feature map; None is exact. "auto" is 100: the leading features of 400
+        random landmarks.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
         :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
@@ -240,37 +239,6 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
-    def _stack(self, data: FitInput):
-        """Return the rows to fit on, the maps of all kernels, and the mapped rows."""
-        if self.score_balance is not None and not self.center:
-            raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
-        self._check_solver()
-        X, n = data.X, data.X.shape[0]
-        if self._has_matrices() and n < data.n_given:
-            raise ValueError(
-                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
-                "leave out those rows, and their columns of every kernel."
-            )
-        sources = read_sources(self._listed(X), X, data.names)
-        chosen = data.chosen(self.max_samples, self._has_matrices())
-        X = X if len(chosen) == n else X.sample(chosen)
-        stack, rows = fit_stack(
-            X,
-            data.weights[chosen],
-            sources,
-            n_components=self._rank(),
-            rng=data.rng,
-            n_jobs=data.n_jobs,
-            center=self.center,
-            normalize=self.normalize,
-        )
-        return chosen, stack, rows
-
-    def _rank(self):
-        """Rank of the feature maps, "auto" for that of kernel="auto"."""
-        listed = not (isinstance(self.kernels, str) and self.kernels == "default")
-        return AUTO_RANK if self.n_components == "auto" and listed else self.n_components
-
     def _listed(self, X) -> list:
         """The kernels as a list."""
         if self.kernels == "default":
@@ -290,7 +258,81 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             return [(slice(start, start + n), "precomputed") for start in starts]
         return list(self.kernels)
 
-    def _check_solver(self) -> None:
+    def _fit_model(self, data: FitInput) -> Model:
+        self._check_settings(data)
+        sources = read_sources(self._listed(data.X), data.X, data.names)
+        chosen = data.chosen(self.max_samples, self._has_matrices())
+        X = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
+        k, weights, known = self.n_clusters, data.weights[chosen], data.known[chosen]
+        fmap, rows = fit_stack(
+            X,
+            weights,
+            sources,
+            n_components=self.n_components,
+            rng=data.rng,
+            n_jobs=data.n_jobs,
+            center=self.center,
+            normalize=self.normalize,
+        )
+        names = [source.name for source in fmap.sources]
+        count, p = len(names), float(self.weight_norm)
+        if k == 1:
+            even = dict.fromkeys(names, count ** (-1.0 / p))
+            extras = {**NOTHING_FOUND, "kernel_weights_": even, "_n_features_out": fmap.rank}
+            return Model(fmap, np.zeros((1, fmap.rank)), np.zeros(1), np.eye(1), extras=extras)
+        # With even weights the kernels add up to one of mean square M^(1 - 1/p).
+        whole = count ** (1.0 - 1.0 / p)
+        alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
+        intercept = self.fit_intercept
+        if intercept == "auto":
+            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
+        constant = CONSTANT if intercept else 0.0
+        penalty = KernelWeights(alpha, p, fmap.blocks, self.score_balance, constant=constant)
+        entropy, floor = size_terms(self.size_entropy, self.balance, weights, k, data.whole)
+        task = Task(
+            penalty=penalty,
+            floor=floor,
+            entropy=entropy,
+            nesting="labels",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            watch=data.watch,
+            features=fmap,
+            opening=replace(penalty, even=True) if count > 1 else None,
+        )
+        problem, report = search(
+            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
+            task,
+            None if self._has_matrices() else X,
+            given=None if data.initial is None else data.initial[chosen],
+            init=self.init,
+            n_init=self.n_init,
+            rng=data.rng,
+        )
+        if self.solver == "socp":  # too slow for the search
+            problem.penalty = replace(penalty, solver="socp")
+            problem.descend(self.tol)
+        if problem.objective > TRIVIAL:
+            warnings.warn(
+                f"alpha={alpha:g} is so large that no clusters are separated: the objective, "
+                f"{problem.objective:.3g}, is that of a model that says nothing. Lower alpha.",
+                UserWarning,
+                stacklevel=2,
+            )
+        constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
+        beta = np.where(constants, 0.0, penalty.weights(problem.model[0]))
+        found = {"kernel_weights_": dict(zip(names, beta.tolist())), "_n_features_out": fmap.rank}
+        return fitted_model(problem, fmap, self.balance, {**report, **found})
+
+    def _check_settings(self, data: FitInput) -> None:
+        """Refuse settings that do not go together."""
+        if self.score_balance is not None and not self.center:
+            raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
+        if self._has_matrices() and data.X.shape[0] < data.n_given:
+            raise ValueError(
+                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
+                "leave out those rows, and their columns of every kernel."
+            )
         if self.solver == "qp":
             return
         if self.weight_norm not in (1, 2) or self.score_balance is not None:
@@ -303,155 +345,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         except ImportError:
             raise ImportError("solver='socp' needs clarabel: pip install maxmargin[sdp].") from None
 
-    def _fit_model(self, data: FitInput) -> Model:
-        k, (chosen, fmap, rows) = self.n_clusters, self._stack(data)
-        width = {"_n_features_out": fmap.rank}
-        names = [source.name for source in fmap.sources]
-        if k == 1:
-            even = np.full(len(names), len(names) ** (-1.0 / self.weight_norm))
-            weights = {"kernel_weights_": dict(zip(names, even.tolist()))}
-            coef = np.zeros((1, rows.shape[1]))
-            extras = {**NOTHING_FOUND, **weights, **width}
-            return Model(fmap, coef, np.zeros(1), np.eye(1), extras=extras)
-        # With even weights the kernels add up to one of mean square M^(1 - 1/p).
-        whole = len(names) ** (1.0 - 1.0 / self.weight_norm)
-        alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
-        intercept = self.fit_intercept
-        if intercept == "auto":
-            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
-        constant = CONSTANT if intercept else 0.0
-        penalty = KernelWeights(
-            alpha, float(self.weight_norm), fmap.blocks, self.score_balance, constant=constant
-        )
-        weights, known = data.weights[chosen], data.known[chosen]
-        entropy = default_entropy(self.size_entropy, self.balance)
-        task = Task(
-            penalty=penalty,
-            floor=least_size(self.balance, entropy, weights, k, data.whole),
-            entropy=entropy,
-            nesting="labels",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            watch=data.watch,
-            features=fmap,
-            opening=replace(penalty, even=True) if len(names) > 1 else None,
-        )
-        given = data.initial
-        raw = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
-        found = search(
-            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
-            task,
-            None if self._has_matrices() else raw,
-            given=None if given is None else given[chosen],
-            init=self.init,
-            n_init=self.n_init,
-            rng=data.rng,
-        )
-        if self.solver == "socp":  # too slow for the search
-            found.problem.penalty = replace(penalty, solver="socp")
-            found.problem.descend(self.tol)
-        self._warn_if_trivial(found.problem.objective, alpha)
-        constants = np.array([fitted.scale == 0.0 for fitted in fmap.maps])
-        beta = np.where(constants, 0.0, penalty.weights(found.problem.model[0]))
-        weights_found = {"kernel_weights_": dict(zip(names, beta.tolist()))}
-        extras = {**found.report, **weights_found, **width}
-        return Model(fmap, **found.fields, balance=self.balance, extras=extras)
-
-    def _warn_if_trivial(self, value: float, alpha: float) -> None:
-        if value > TRIVIAL:
-            warnings.warn(
-                f"alpha={alpha:g} is so large that no clusters are separated: the objective, "
-                f"{value:.3g}, is that of a model that says nothing. Lower alpha.",
-                UserWarning,
-                stacklevel=2,
-            )
-
 
 def feature_block(block, _parts, *_model, roots):
     """Block function: features of the rows, scaled column by column."""
     scale = block.send(roots)
     return (), concat([tile.values * scale for _, tile in block.tiles()], block.xp)
-
-
-@dataclass(frozen=True)
-class KernelWeights:
-    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` under the best weights beta.
-
-    Attributes
-    ----------
-    alpha : float
-    p : float
-        Norm of the weights: ``sum beta^p <= 1``.
-    blocks : tuple of slices
-        Features of each kernel.
-    bound : float or None
-        On the difference of two mean scores.
-    solver : {"qp", "socp"}
-    constant : float
-        Value of the constant feature whose coefficients are the intercepts; 0 for none.
-    even : bool
-        Keep all weights equal.
-    """
-
-    alpha: float
-    p: float
-    blocks: tuple[slice, ...]
-    bound: float | None = None
-    solver: str = "qp"
-    constant: float = 0.0
-    even: bool = False
-
-    def weights(self, coef: np.ndarray) -> np.ndarray:
-        """Return the best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
-
-        Examples
-        --------
-        >>> two = KernelWeights(1.0, 2.0, (slice(0, 1), slice(1, 2)))
-        >>> two.weights(np.array([[3.0, 0.0]]))
-        array([1., 0.])
-        """
-        squares = self._squares(coef)
-        if squares.max() == 0 or self.even:
-            return np.full(len(squares), len(squares) ** (-1.0 / self.p))
-        return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
-
-    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return the penalty at its best weights."""
-        power, squares = self.p / (self.p + 1.0), self._squares(coef)
-        if self.even:
-            total = float(squares.sum()) * len(squares) ** (1.0 / self.p)
-        else:
-            total = float((squares**power).sum() ** (1.0 / power))
-        if self.constant:
-            total += float(intercept @ intercept) / self.constant**2
-        return 0.5 * self.alpha * total
-
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Return a lower bound for the cuts, and the best coefficients and intercepts."""
-        pool, k, count = cuts.pool, cuts.k, len(self.blocks)
-        if self.solver == "socp" and not self.even:
-            vectors = pool.vectors.reshape(len(pool), k, -1)
-            value, coef, multipliers = solve_cone_program(
-                vectors, pool.gains, self.blocks, self.alpha, int(self.p)
-            )
-            pool.keep(multipliers)
-            return value, (coef, np.zeros(k))
-        balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
-        grams = pool.grams / self.alpha
-        start = pool.block_weights[:count]
-        found = solve_weights(
-            grams[:count], pool.gains, self.p, pool.multipliers,
-            None if self.even or start.min() <= 0 else start, balance,
-            rounds=1 if self.even else WEIGHT_ROUNDS,
-            constant=grams[-1] if self.constant else 0.0,
-        )  # fmt: skip
-        pool.keep(found.solution.multipliers)
-        pool.block_weights[:count] = found.weights
-        coef, intercept = cuts.split(pool.coef(self.alpha))
-        coef = coef * np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
-        if balance is not None:
-            intercept = found.solution.intercept
-        return found.solution.value if self.even else found.bound, (coef, intercept)
-
-    def _squares(self, coef: np.ndarray) -> np.ndarray:
-        return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])

@@ -16,7 +16,7 @@ that neither the k-means partition nor given labels have a lower F.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,15 +24,18 @@ from sklearn.metrics import adjusted_rand_score
 
 from .._core._numba import fill_clusters
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
-from .._core.init import N_STARTS, canonical, kmeans_labels, label_starts, named
-from .._core.rows import Rows, cluster_means, scores
-from .._core.size_floor import (
-    divergence_prices,
-    floor_prices,
-    size_divergence,
-    size_floor,
+from .._core.init import (
+    N_STARTS,
+    canonical,
+    kicked,
+    kmeans_labels,
+    label_starts,
+    named,
+    sampled_rows,
 )
-from .._data.source import RowSource, SchedulerLost, all_equal
+from .._core.rows import Rows, cluster_means, scores
+from .._core.size_floor import divergence_prices, floor_prices, size_divergence
+from .._data.source import RowSource, SchedulerLost
 from ._cuts import LabelledCuts, Look
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
@@ -49,15 +52,6 @@ SHORT = 1e-6
 PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
 STALE, SHRUNK = 100, 0.9  # cuts by which the gap of given labels must shrink to this share
 CCCP_STOP = 0.01  # of the paper's CCCP
-
-
-NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where there is no search
-    "gap_": 0.0,
-    "restart_objectives_": np.zeros(1),
-    "n_passes_": 0,
-    "n_cuts_": 0,
-    "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
-}
 
 
 Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
@@ -157,7 +151,7 @@ class Problem:
         coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
         model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
         free = np.zeros(cuts.k)
-        self.take(cuts.look(*model, free, fixed=labels.astype(cuts.dtype)), model, free, free)
+        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)), model, free, free)
         return self
 
     def follow(self, other: Problem) -> Problem:
@@ -168,10 +162,12 @@ class Problem:
         """
         look, prices, raised = self._labelled(other.model, other.prices - other.floor_prices)
         self.take(look, other.model, prices, raised)
-        for origin in other.cuts.hints():
+        use = other.cuts.pool.multipliers
+        for at in np.argsort(-use, kind="stable")[: np.count_nonzero(use > 0)]:
             if self.solved:
                 break
-            self.cuts.add(self._held(origin), origin)
+            origin: Model = other.cuts.origins[at]
+            self.cuts.add(self.cuts.look(*origin, fixed=self.cuts.labels), origin)
             self._solve_cuts()
         return self
 
@@ -191,24 +187,19 @@ class Problem:
         self.reason = self.task.watch(self.objective) or self.reason or limit
 
     def _value(self, model: Model, look: Look) -> float:
-        return self.penalty.value(*model) + look.loss + self._divergence(look.sizes)
-
-    def _divergence(self, sizes: np.ndarray) -> float:
-        return self.task.entropy * size_divergence(sizes) if self.task.entropy else 0.0
+        """Return F of the labels of a pass at the model of the pass."""
+        size_term = size_divergence(look.sizes, self.task.entropy)
+        return self.penalty.value(*model) + look.loss + size_term
 
     def _solve_cuts(self) -> None:
+        """Find the best model for the cuts, and with it the bound."""
         bound, self.ahead = self.penalty.solve(self.cuts)
-        self.bound = bound + self._divergence(self.sizes)
+        self.bound = bound + size_divergence(self.sizes, self.task.entropy)
 
-    def _held(self, model: Model) -> Look:
-        return self.cuts.look(*model, np.zeros(self.cuts.k), fixed=self.cuts.labels)
-
-    def replace_penalty(self) -> None:
-        """Go over from the simpler penalty of the opening to that of the task: F does not rise."""
-        loss = self.objective - self.penalty.value(*self.model)
-        self.penalty = self.task.penalty
-        self.objective = loss + self.penalty.value(*self.model)
-        self._solve_cuts()
+    def host_labels(self) -> np.ndarray:
+        """Return the labels, brought to the host."""
+        labels = self.cuts.rows.run(column_block, (), (self.cuts.labels,))[1]
+        return np.concatenate(list(labels))
 
     def solve(self, gap: float, above: float = np.inf) -> None:
         """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
@@ -219,7 +210,7 @@ class Problem:
         least, since = self.gap, 0
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
             point = halfway(self.model, self.ahead)
-            look = self._held(point)
+            look = self.cuts.look(*point, fixed=self.cuts.labels)
             self.cuts.add(look, point)
             self._solve_cuts()
             value = self._value(point, look)
@@ -256,6 +247,11 @@ class Problem:
 
         F may rise on the way: this crosses ridges at which :meth:`descend` stops.
         """
+        if self.penalty is not self.task.penalty:  # the simpler one was not below it
+            self.objective -= self.penalty.value(*self.model)
+            self.penalty = self.task.penalty
+            self.objective += self.penalty.value(*self.model)
+            self._solve_cuts()
         best: Any = (np.inf,)
         since = 0
         point: Model = self.model
@@ -297,13 +293,10 @@ class Problem:
 
     def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
         """Return a pass with free labels that respect the size floor, and its prices."""
-        none = np.zeros(self.cuts.k)
-        if self.floor_prices.any():
-            raised = self._raised(model, wanted)
-            return self.cuts.look(*model, wanted + raised), wanted + raised, raised
-        look = self.cuts.look(*model, wanted)
-        if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
-            return look, wanted, none
+        if not self.floor_prices.any():
+            look = self.cuts.look(*model, wanted)
+            if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+                return look, wanted, np.zeros(self.cuts.k)
         raised = self._raised(model, wanted)
         return self.cuts.look(*model, wanted + raised), wanted + raised, raised
 
@@ -326,7 +319,8 @@ class Problem:
 
     def fill(self) -> None:
         """Find prices on all rows if those of the probe missed the floor."""
-        if self.missing == 0 or self.cuts.rows.shape[0] <= PROBE_ROWS:
+        reached = self.sizes.min() >= self.task.floor * (1.0 - 1e-9)
+        if reached or self.cuts.rows.shape[0] <= PROBE_ROWS:
             return
         wanted = self.prices - self.floor_prices
         # The scores of all rows need not fit into memory where the rows do not.
@@ -337,12 +331,6 @@ class Problem:
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
         self.take(look, self.model, wanted + raised, raised)
-
-    @property
-    def missing(self) -> float:
-        """Weight that the smallest cluster misses: 0 unless equal rows forbid the floor."""
-        short = self.task.floor - float(self.sizes.min())
-        return short if short > 1e-9 * self.task.floor else 0.0
 
     def follow_paper(self) -> None:
         """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
@@ -388,57 +376,6 @@ def halfway(model: Model, ahead: Model) -> Model:
     return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
 
 
-@dataclass(frozen=True)
-class Found:
-    """Where the search ended, what every candidate costs, and the k-means partition's F."""
-
-    problem: Problem
-    objectives: list[float]
-    compared: dict[str, float]
-    extras: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def reason(self) -> str:
-        """Why the search ended: it has converged if the gap says so, whatever ran out then."""
-        problem = self.problem
-        spent = problem.reason in (None, MAX_ITER, STALLED)
-        return CONVERGED if problem.solved and spent else problem.reason or STALLED
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The model found, one score per cluster, and how."""
-        problem = self.problem
-        coef, intercept = problem.model
-        return {
-            "coef": coef,
-            "intercept": intercept + problem.prices,
-            "paths": np.eye(len(coef)),
-            "objective": problem.objective,
-            "history": problem.history,
-            "n_iter": len(problem.history),
-            "stop_reason": self.reason,
-            "raised": problem.floor_prices > problem.floor_prices.min(),
-        }
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """Fitted attributes that the methods share."""
-        problem, cuts = self.problem, self.problem.cuts
-        return {
-            "gap_": float(problem.gap),
-            "restart_objectives_": np.array(self.objectives),
-            "n_passes_": cuts.n_passes,
-            "n_cuts_": len(cuts.codes),
-            "compared_with_kmeans_": self.compared,
-        }
-
-
-def least_size(balance: float, entropy: float, weights: np.ndarray, k: int, whole: bool) -> float:
-    """Return the least weight of a cluster: one row if only the preference for even sizes asks."""
-    floor = size_floor(balance, weights.sum(), k, whole)
-    return float(weights.min()) if floor == 0 and entropy > 0 else floor
-
-
 def search(
     cuts: LabelledCuts,
     task: Task,
@@ -448,8 +385,8 @@ def search(
     init: str,
     n_init: int | str,
     rng,
-) -> Found:
-    """Return the problem of the lowest F that was found.
+) -> tuple[Problem, dict[str, Any]]:
+    """Return the problem of the lowest F that was found, and how candidates compare.
 
     Parameters
     ----------
@@ -471,7 +408,12 @@ def search(
     kmeans = held_labels(some, kmeans, task_there.floor)
     rivals = [kmeans]
     if given is None:
-        candidates = initial_labels(few, kmeans[within], init, n_init, rng, task_few.floor)
+        starts = label_starts(
+            few.rows, few.weights, few.k, rng, known=np.asarray(few.known),
+            kmeans=kmeans[within], init=init, n_init=n_init, floor=task_few.floor,
+        )  # fmt: skip
+        held = [held_labels(few, labels, task_few.floor) for labels in starts]
+        candidates = list({canonical(labels).tobytes(): labels for labels in held}.values())
     else:
         few, task_few = some, task_there
         candidates = [held_labels(some, given[at], task_there.floor)]
@@ -490,11 +432,23 @@ def search(
         objectives.append(problem.objective)
     ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
     if not paper:
-        for problem in ranked[:WANDERERS]:
-            if task.opening is not None:
-                problem.replace_penalty()
+        ranked = ranked[:WANDERERS]
+        for problem in ranked:
             problem.wander()
-        ranked = sorted(ranked[:WANDERERS], key=lambda problem: problem.objective)
+        ranked.sort(key=lambda problem: problem.objective)
+        # The candidates' criterion prefers even sizes. If F does not, their descents end close to
+        # one another; kicks of the best labels find a lower F.
+        n_starts = N_STARTS if isinstance(n_init, str) else n_init
+        patience, since = 0 if task.entropy or given is not None else n_starts // 2, 0
+        while since < patience and problem.reason in (None, MAX_ITER):
+            best = ranked[0]
+            labels = kicked(best.host_labels(), np.asarray(few.known) >= 0, few.k, rng)
+            labels = held_labels(few, labels, task_few.floor)
+            problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
+            problem.solve(OPENING)
+            problem.wander()
+            since = 0 if problem.objective < (1.0 - PROGRESS) * best.objective else since + 1
+            ranked = sorted([*ranked, problem], key=lambda problem: problem.objective)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
         finalists.append(problem)
@@ -509,11 +463,8 @@ def search(
     if not paper:
         best.descend(task.tol)
     best, compared = promised(best, rivals, some, task_there)
-    n, size, row_bytes = (
-        cuts.rows.shape[0],
-        SAMPLE_ROWS,
-        cuts.rows.shape[1] * cuts.rows.dtype.itemsize,
-    )
+    size, n, row_bytes = SAMPLE_ROWS, *cuts.rows.shape
+    row_bytes *= cuts.rows.dtype.itemsize
     while some is not cuts:
         size *= GROWTH
         more = size if size <= n / 5 and size * row_bytes <= SAMPLE_BYTES else n
@@ -525,13 +476,13 @@ def search(
         except SchedulerLost as lost:
             lost.found = task.features, best.model[0], best.model[1] + best.prices
             raise
-    return Found(best, objectives, compared)
+    return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
 
 
 def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
     compared: dict[str, float] = {}
-    mine = np.concatenate(list(best.cuts.rows.run(column_block, (), (best.cuts.labels,))[1]))
+    mine = best.host_labels()
     for number, labels in enumerate(rivals):
         rival = best
         if (canonical(labels) != canonical(mine)).any():
@@ -582,33 +533,10 @@ def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndar
     return labels
 
 
-def initial_labels(few: LabelledCuts, kmeans, init: str, n_init, rng, floor) -> list[np.ndarray]:
-    """Return candidates: the k-means partition, and labels found on a cheaper criterion."""
-    n_starts = N_STARTS if n_init == "auto" else n_init
-    known = np.asarray(few.known)
-    seeded = {"k-means": n_starts, "random": 0}.get(init)
-    first = None if init == "random" else kmeans
-    found = label_starts(
-        few.rows, few.weights, few.k, rng,
-        known=known, first=first, floor=floor, n_starts=n_starts, n_seeded=seeded,
-    )  # fmt: skip
-    candidates = found if first is None else [*found, first]
-    held = [held_labels(few, labels, floor) for labels in candidates]
-    return list({canonical(labels).tobytes(): labels for labels in held}.values())
-
-
 def subsample(cuts: LabelledCuts, task: Task, size: int, rng):
     """Return cuts on so many random rows, the task with the floor in proportion, and the rows."""
-    n = cuts.rows.shape[0]
-    if size >= n:
-        return cuts, task, np.arange(n)
-    # One row from each of ``size`` stretches: in order, and no permutation of all rows. Known rows
-    # come along: they name the clusters.
-    few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
-    known = np.flatnonzero((cuts.known[:1] if all_equal(cuts.known) else cuts.known) >= 0)
-    if len(known) > size:
-        known = known[((np.arange(size) + 0.5) * (len(known) / size)).astype(np.int64)]
-    few = few[np.diff(few, prepend=-1) > 0]
-    few = np.union1d(few, known) if known.size else few
-    some = cuts.taken(few)
+    few = sampled_rows(cuts.known, size, rng)
+    if len(few) == cuts.rows.shape[0]:
+        return cuts, task, few
+    some = cuts.fresh(few)
     return some, replace(task, floor=task.floor * some.total / cuts.total), few
