@@ -488,6 +488,8 @@ def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
         if (canonical(labels) != canonical(mine)).any():
             rival = Problem(cuts.fresh(), task).hold(labels)
             rival.solve(COMPARED, above=best.objective)
+        elif task.nesting != "paper":
+            best.descend(COMPARED)
         if number == 0:
             ari = float(adjusted_rand_score(mine, labels))
             compared = {"objective": rival.objective, "ari": ari}
