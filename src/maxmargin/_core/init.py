@@ -33,11 +33,6 @@ RANK = 100  # most components that the points have
 ROUNDS = 50
 
 
-def integer_seed(rng: np.random.Generator) -> int:
-    """A seed for scikit-learn from our generator."""
-    return int(rng.integers(2**31 - 1))
-
-
 def kmeans_labels(
     X: Any, n_clusters: int, weights: np.ndarray | None, rng: np.random.Generator, n_init: int = 10
 ) -> np.ndarray:
@@ -50,7 +45,8 @@ def kmeans_labels(
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    return np.asarray(fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_)
+    seed = int(rng.integers(2**31 - 1))
+    return np.asarray(fitted_kmeans(X, n_clusters, seed, n_init, weights).labels_)
 
 
 def fitted_kmeans(
@@ -148,20 +144,16 @@ def label_starts(
 def principal_points(rows: Rows, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in their leading principal components, and the components' mean squares."""
     root = np.sqrt(share)
-    if rows.is_sparse or rows.shape[1] > rows.shape[0]:
-        gram = row_products(rows) * np.outer(root, root)
-        lam, U = eigh(gram)
-        lam, U = _leading(lam, U)
-        return U * np.sqrt(lam) / root[:, None], lam
-    Z = rows.values().astype(np.float64, copy=False)
-    weighted = Z * root[:, None]
-    lam, V = _leading(*eigh(weighted.T @ weighted))
-    return Z @ V, lam
-
-
-def _leading(lam: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    wide = rows.is_sparse or rows.shape[1] > rows.shape[0]
+    if wide:
+        lam, vectors = eigh(row_products(rows) * np.outer(root, root))
+    else:
+        Z = rows.values().astype(np.float64, copy=False)
+        weighted = Z * root[:, None]
+        lam, vectors = eigh(weighted.T @ weighted)
     keep = np.flatnonzero(lam > 1e-9 * max(lam[-1], 1e-300))[::-1][:RANK]
-    return lam[keep], vectors[:, keep]
+    lam, vectors = lam[keep], vectors[:, keep]
+    return vectors * np.sqrt(lam) / root[:, None] if wide else Z @ vectors, lam
 
 
 def row_products(rows: Rows) -> np.ndarray:
