@@ -7,7 +7,8 @@ the first time, so that checking needs no pass of its own.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -130,7 +131,8 @@ class RowBlocks(LocalRows):
         if isinstance(rows, int | np.integer):
             return self._chosen(np.array([rows]))[0]
         if isinstance(rows, tuple):
-            if len(rows) == 2 and not _is_all(rows[1]):
+            all_columns = isinstance(rows[-1], slice) and rows[-1] == slice(None)
+            if len(rows) == 2 and not all_columns:
                 return self.columns(rows[1])[rows[0]]
             rows = rows[0]
         if isinstance(rows, slice):
@@ -154,19 +156,19 @@ class RowBlocks(LocalRows):
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
         block = np.searchsorted(self.ends, rising, side="right")
-        picked = ((block == i, int(i)) for i in np.unique(block))
-        parts = ((w, self._block(i)[rising[w] - self._start(i)]) for w, i in picked)
+        numbers = np.unique(block).tolist()
+        parts = self._picked({i: rising[block == i] - self._start(i) for i in numbers})
         if self.is_sparse:
-            found = self._joined([part for _, part in parts])
+            found = self._joined(list(parts))
         else:
             found = np.empty((len(rising), self.shape[1]), self.dtype)  # a list would take as much
-            for where, part in parts:
-                found[where] = part
-        if (np.diff(order) == 1).all():
-            return found
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
+            for i, part in zip(numbers, parts):
+                found[block == i] = part
+        return found if (np.diff(order) == 1).all() else found[np.argsort(order)]
+
+    def _picked(self, places: dict[int, np.ndarray]) -> Iterable[Any]:
+        """Return the rows of each block at the given places."""
+        return (self._block(i)[rows] for i, rows in places.items())
 
     def _places(self, indices: np.ndarray) -> np.ndarray:
         """Return row numbers from 0; negative ones count from the end."""
@@ -205,13 +207,14 @@ class RowBlocks(LocalRows):
         block = np.searchsorted(self.ends, indices, side="right")
         places = {int(i): indices[block == i] - self._start(int(i)) for i in np.unique(block)}
         return self._like(
-            _Chosen(self.read, tuple(places.items())), [len(p) for p in places.values()]
+            partial(_read_chosen, self.read, list(places.items())),
+            [len(p) for p in places.values()],
         )
 
     def columns(self, chosen: Any) -> RowBlocks:
         """Return the same rows with some of the columns."""
         numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
-        view = self._like(_Columns(self.read, numbers), self.sizes)
+        view = self._like(partial(_read_columns, self.read, numbers), self.sizes)
         view.shape = (self.shape[0], len(numbers))
         if self.column_names is not None:
             view.column_names = tuple(self.column_names[j] for j in numbers)
@@ -247,29 +250,13 @@ class RowBlocks(LocalRows):
         )
 
 
-class _Chosen:
-    """Reads some rows of some blocks."""
-
-    def __init__(self, read: Callable[[int], Any], places: Any) -> None:
-        self.read, self.places = read, places
-
-    def __call__(self, i: int) -> Any:
-        block, rows = self.places[i]
-        return self.read(block)[rows]
+def _read_chosen(read: Callable[[int], Any], places: list[Any], i: int) -> Any:
+    block, rows = places[i]
+    return read(block)[rows]
 
 
-class _Columns:
-    """Reads some columns of every block."""
-
-    def __init__(self, read: Callable[[int], Any], numbers: Any) -> None:
-        self.read, self.numbers = read, numbers
-
-    def __call__(self, i: int) -> Any:
-        return self.read(i)[:, self.numbers]
-
-
-def _is_all(columns: Any) -> bool:
-    return isinstance(columns, slice) and columns == slice(None)
+def _read_columns(read: Callable[[int], Any], numbers: np.ndarray, i: int) -> Any:
+    return read(i)[:, numbers]
 
 
 def check_block(

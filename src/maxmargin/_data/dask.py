@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -125,7 +128,7 @@ class DaskRows(LazyRows, RowBlocks):
         self.client = current_client()
         RowBlocks.__init__(
             self,
-            _Chunks(X, self.client),
+            partial(_read_chunk, X, self.client),
             X.chunks[0],
             X.shape[1],
             _float_type(X.dtype),
@@ -155,27 +158,14 @@ class DaskRows(LazyRows, RowBlocks):
         """Return the same rows with some of the columns."""
         return DaskRows(self.array[:, chosen].rechunk({1: -1}), self.name)
 
-    def _chosen(self, indices: np.ndarray) -> Any:
+    def _picked(self, places: dict[int, np.ndarray]) -> Iterable[Any]:
         if self.client is None:
-            return super()._chosen(indices)
+            return super()._picked(places)
         import dask
 
-        indices = self._places(indices)
-
-        order = np.argsort(indices, kind="stable")
-        rising = indices[order]
-        block = np.searchsorted(self.ends, rising, side="right")
-        chunks = self.array.to_delayed().ravel()
-        take = dask.delayed(_take)
-        parts = [
-            take(chunks[i], rising[block == i] - self._start(int(i))) for i in np.unique(block)
-        ]
-        found = self._joined(
-            [part.astype(self.dtype, copy=False) for part in _computed(parts, self.client)]
-        )
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
+        chunks, take = self.array.to_delayed().ravel(), dask.delayed(getitem)
+        parts = _computed([take(chunks[i], rows) for i, rows in places.items()], self.client)
+        return (part.astype(self.dtype, copy=False) for part in parts)
 
     def mapped(self, features: Any, n_jobs: int = 1) -> Any:
         """Return the features of all rows, computed once and kept on the cluster."""
@@ -234,7 +224,7 @@ class DaskRows(LazyRows, RowBlocks):
 
         # Everything that all chunks need is one task, sent once to every worker.
         recipe = dask.delayed((function, view, shared, self.dtype), traverse=False)
-        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(_pick, pure=False)
+        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(getitem, pure=False)
         places = [column.place if isinstance(column, Kept) else None for column in columns]
         jobs = []
         for i, chunk in enumerate(self.array.to_delayed().ravel()):
@@ -248,14 +238,9 @@ class DaskRows(LazyRows, RowBlocks):
         return new, (sums for chunk in found for sums in chunk)
 
 
-class _Chunks:
-    """Reads chunks of a dask array into this process."""
-
-    def __init__(self, array: Any, client: Any) -> None:
-        self.array, self.client = array, client
-
-    def __call__(self, i: int) -> Any:
-        return _computed(self.array.blocks[i].to_delayed().ravel().tolist(), self.client)[0]
+def _read_chunk(array: Any, client: Any, i: int) -> Any:
+    """Read a chunk of a dask array into this process."""
+    return _computed(array.blocks[i].to_delayed().ravel().tolist(), client)[0]
 
 
 @dataclass(frozen=True)
@@ -315,14 +300,6 @@ def _map_chunk(chunk: Any, features: Any, dtype: Any) -> Any:
         starts = range(0, chunk.shape[0], TILE)
         tiles = [features.values(chunk[i : i + TILE].astype(dtype)) for i in starts]
     return np.concatenate(tiles)
-
-
-def _pick(results: Any, place: Any) -> Any:
-    return results[place]
-
-
-def _take(chunk: Any, rows: Any) -> Any:
-    return chunk[rows]
 
 
 def _complaint(

@@ -64,7 +64,8 @@ _SVMLIGHT_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?\s+\d+:[-+.\deE]+(\s|$
 def format_of(path: Path, format: str | None = None) -> str:
     """Return the format given by the user, or derived from the name or the content."""
     check_exists(path)
-    head = _head(path)
+    with explained(path), open_bytes(path) as file:
+        head = file.read(4096)
     if not head:
         raise DataError(f"{path} is empty", GET_AGAIN)
     suffix = (path.with_suffix("") if path.suffix in _DECOMPRESS else path).suffix.lower()
@@ -117,11 +118,6 @@ def explained(path: Path) -> Iterator[None]:
     except _DAMAGED as error:
         what = f"{path} is truncated or damaged ({one_line(error)})"
         raise DataError(what, GET_AGAIN) from error
-
-
-def _head(path: Path, size: int = 4096) -> bytes:
-    with explained(path), open_bytes(path) as file:
-        return file.read(size)
 
 
 def _content_of(head: bytes) -> str:
