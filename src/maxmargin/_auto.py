@@ -110,7 +110,7 @@ class MaxMarginClustering(BaseMarginClustering):
     ----------
     n_clusters_ : int
         The number of clusters.
-    labels_, cluster_sizes_, exemplar_indices_
+    labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_
         See :class:`AlternatingMarginClustering`.
     report_ : list of str
         Sentences about the choices that were made and the stability of the result.

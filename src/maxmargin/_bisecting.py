@@ -67,10 +67,10 @@ class BisectingMarginClustering(BaseMarginClustering):
     ----------
     splits_ : list of estimators
         The fitted two-way models, in the order of the splits; None for splits without rows.
-    labels_, cluster_sizes_, exemplar_indices_, objective_, n_iter_, stop_reason_
+    labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_, n_iter_, stop_reason_
         See :class:`AlternatingMarginClustering`.
-    history_ : list of float
-        Objective of each split.
+    objective_, history_ : float and list of float
+        Mean objective of the splits, and the objective of each.
 
     Examples
     --------

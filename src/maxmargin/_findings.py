@@ -1,6 +1,6 @@
-"""What is wrong with a file, and what a user should know before a fit.
+"""Problems of a file that make it unusable, and warnings before a fit.
 
-Every refusal is a `Finding`: `errors` has what makes a file unusable, `inspect_rows` adds advice.
+Each is a `Finding`: `errors` yields the problems, `inspect_rows` adds the warnings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One remark about a file: `error` makes it unusable, `warning` does not."""
+    """A problem of a file: an `error` makes it unusable, a `warning` does not."""
 
     level: Literal["error", "warning"]
     what: str
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The size of what a fit would see of a file, and everything worth knowing, errors first."""
+    """Shape of the data in a file, and all findings, errors first."""
 
     source: str
     format: str
@@ -45,7 +45,7 @@ class Inspection:
 
     @property
     def usable(self) -> bool:
-        """Whether nothing found is an error."""
+        """Whether there are no errors."""
         return all(finding.level != "error" for finding in self.findings)
 
 
@@ -59,16 +59,16 @@ def inspect_rows(
     n_clusters: int | None = None,
     sample_rows: int = 100_000,
 ) -> Inspection:
-    """Say what is wrong with a file, and what to do about it.
+    """Return the problems of a file, each with a remedy.
 
     Parameters
     ----------
     path, id_column, drop, header, format
         As in `maxmargin.io.read_rows`.
     n_clusters : int, default=None
-        The number of clusters wanted; a file with fewer distinct rows is then unusable.
+        Number of clusters; a file with fewer distinct rows is unusable.
     sample_rows : int, default=100_000
-        Duplicates, constant columns and scales are looked for in so many first rows.
+        Number of first rows that are searched for duplicates, constant columns and scales.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def inspect_rows(
 
 
 def errors(sheet: Sheet) -> Iterator[Finding]:
-    """Yield what makes a file unusable, in the order in which a user would mend it."""
+    """Yield the problems that make a file unusable, in the order in which to fix them."""
     n_rows, n_columns = sheet.X.shape
     if sheet.text:
         yield Finding("error", *_about_text(sheet.text, n_rows))
@@ -147,7 +147,7 @@ def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
 
 
 def _count_cells(X: Any, test: Any) -> tuple[np.ndarray, np.ndarray]:
-    """How many cells of each column pass the test, and the first row; by blocks for a memmap."""
+    """Return how many cells of each column pass the test, and the first row that does."""
     n_rows, n_columns = X.shape
     counts, first = np.zeros(n_columns, np.int64), np.full(n_columns, n_rows)
     if sparse.issparse(X):
@@ -188,7 +188,7 @@ def _bad_ids(ids: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
 
 
 def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
-    """What a user should know before a fit."""
+    """Yield warnings that concern a fit."""
     if 0 in sheet.X.shape:
         return
     X = sheet.X[:sample_rows].astype(np.float64)
@@ -211,7 +211,7 @@ def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Find
     distinct = count_distinct(MemoryRows(X), at_least=n_rows)
     if n_clusters is not None and distinct < n_clusters and not of_sample:
         what = f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows"
-        yield Finding("error", what, "Ask for fewer clusters")
+        yield Finding("error", what, "Use fewer clusters")
     if distinct < n_rows:
         what = f"{n_rows - distinct} of {n_rows} rows repeat an earlier row{of_sample}"
         remedy = "Equal rows share a cluster; many can make the size bound impossible to meet"
@@ -224,7 +224,7 @@ def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:
     constant = [_column(sheet, j) for j in np.flatnonzero(low == high)]
     if constant:
         what = f"the same value in every row{of_sample}: {some(constant)}"
-        yield Finding("warning", what, "Drop what is constant")
+        yield Finding("warning", what, "Drop constant columns")
     used = np.flatnonzero(spread > 0)
     if len(used) > 1:
         widest, narrowest = used[spread[used].argmax()], used[spread[used].argmin()]
@@ -233,13 +233,13 @@ def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:
                 "warning",
                 f"scales differ wildly: {_column(sheet, widest)} varies by {spread[widest]:.3g}, "
                 f"{_column(sheet, narrowest)} by {spread[narrowest]:.3g}",
-                "The wide columns decide alone; bring them to one scale (fit --standardize)",
+                "The widest columns determine the result; standardize them (fit --standardize)",
             )
     yield from _odd_columns(X, sheet)
 
 
 def _column_ranges(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest value of each column; not finite counts as zero."""
+    """Return minimum and maximum of each column; values that are not finite count as zero."""
     if sparse.issparse(X):
         X = sparse.csc_matrix(X, copy=True)
         X.data[~np.isfinite(X.data)] = 0
@@ -249,7 +249,7 @@ def _column_ranges(X: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _odd_columns(X: Any, sheet: Sheet) -> Iterator[Finding]:
-    """Columns that are no measurements: row numbers, and the answers themselves."""
+    """Yield warnings about columns that are row numbers or labels."""
     if sparse.issparse(X) or len(X) < 3:
         return
     for j in range(X.shape[1]):

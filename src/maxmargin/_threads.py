@@ -53,14 +53,11 @@ def one_thread() -> Iterator[None]:
         with _lock:
             _own.inside = False
             _inside -= 1
-            _restore(own)
+            counts = own + _outer if _inside == 0 else own
+            for library, count in reversed(counts):
+                _set_count(library, count)
             if _inside == 0:
-                _restore(_outer)
-
-
-def _restore(counts: list[tuple[Any, int]]) -> None:
-    while counts:
-        _set_count(*counts.pop())
+                _outer.clear()
 
 
 def _set_count(library: Any, count: int) -> None:
@@ -89,8 +86,8 @@ def _after_fork() -> None:
     global _inside
     _inside = int(getattr(_own, "inside", False))
     _lock.release()
-    if _inside == 0:
-        _restore(_outer)
+    while _outer and _inside == 0:
+        _set_count(*_outer.pop())
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -225,7 +225,11 @@ class PairwiseConstraints:
         >>> links.must_link, links.cannot_link
         (array([[1, 2]]), array([[1, 0]]))
         """
-        names = list(columns) if columns is not None else list(_column_names(frame))[:3]
+        names = (
+            list(columns)
+            if columns is not None
+            else list(frame.columns if hasattr(frame, "columns") else frame)[:3]
+        )
         if len(names) != 3:
             raise ValueError(f"columns must name two columns of ids and a relation, got {names}.")
         first, second, relation = (np.asarray(frame[name]) for name in names)
@@ -514,10 +518,6 @@ class PairwiseConstraints:
         )
         must = np.concatenate([self.must_link, members])
         return n + k, must, np.concatenate([self.cannot_link, apart])
-
-
-def _column_names(frame: Any) -> Any:
-    return frame.columns if hasattr(frame, "columns") else frame.keys()
 
 
 def _places(row_ids: Any, ids: Any, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Rows of numbers from a file, and labels in and out.
+"""Reading rows of numbers from files, and reading and writing labels.
 
-`read_rows` raises the first thing that makes a file unusable; `maxmargin._findings.inspect_rows`
+`read_rows` raises an error for the first problem of a file; `maxmargin._findings.inspect_rows`
 lists all of them.
 """
 
@@ -75,37 +75,37 @@ def read_rows(
     Parameters
     ----------
     path : path
-        The file. csv and parquet need the extra ``cli`` (pyarrow). Text may be compressed
-        (``.gz``, ``.bz2``, ``.xz``). A ``.npy`` file is
-        memory-mapped, so it may be larger than memory. An ``.npz`` file holds a dense array ``X``
-        or a sparse matrix (``scipy.sparse.save_npz``). Pickles are never loaded.
+        Name of the file. csv and parquet need the extra ``cli`` (pyarrow). Text may be compressed
+        (``.gz``, ``.bz2``, ``.xz``). A ``.npy`` file is memory-mapped, so it may be larger than
+        memory. An ``.npz`` file contains a dense array ``X`` or a sparse matrix
+        (``scipy.sparse.save_npz``). Pickles are never loaded.
     id_column : str, default=None
-        The column that names the rows. Without it, a csv file's unnamed first column (the index
-        that pandas writes) is taken.
+        Column with the names of the rows. By default the unnamed first column of a csv file (the
+        index that pandas writes), if there is one.
     label_column : str, default=None
-        A column to return as `labels` instead of as numbers; ``"target"`` in an svmlight file, an
+        Column to return as `labels`, not as numbers; ``"target"`` in an svmlight file, an
         array's name in an npz file.
     drop : sequence of str, default=()
-        Columns to leave out.
+        Columns to omit.
     columns : sequence of str, default=None
-        Exactly the columns to read, in this order; ignored where the file has no column names.
+        The columns to read, in this order; ignored if the file has no column names.
     header : bool, default=None
-        Whether a csv file's first line holds names; None looks at it. Without names columns are
-        called ``"1"``, ``"2"`` and so on.
+        Whether the first line of a csv file contains names; None detects it. Without names the
+        columns are called ``"1"``, ``"2"`` and so on.
     n_features : int, default=None
-        The width of an svmlight file, which does not tell it.
+        Number of columns of an svmlight file, which does not store it.
     format : {"csv", "parquet", "npy", "npz", "svmlight"}, default=None
-        How to read the file; None goes by its name.
+        Format of the file; None derives it from the name.
 
     Returns
     -------
     Table
-        The numbers, and the ids, column names and labels where there are any.
+        The numbers, and ids, column names and labels if the file has them.
 
     Raises
     ------
     DataError
-        When the file cannot be used; the message says why and what to do.
+        If the file cannot be used; the message contains the reason and a remedy.
 
     Examples
     --------
@@ -135,22 +135,22 @@ def read_rows(
 def open_rows(
     path: str | os.PathLike[str], *, drop: Sequence[str] = (), format: str | None = None
 ) -> RowBlocks:
-    """Open a file that need not fit into memory, as rows that are read block by block.
+    """Open a file whose rows are read block by block; it may be larger than memory.
 
     Parameters
     ----------
     path : path
         A parquet file (a block is a row group), a npy file or a zarr array.
     drop : sequence of str, default=()
-        Columns to leave out.
+        Columns to omit.
     format : {"parquet", "npy", "zarr"}, default=None
-        How to read the file; None goes by its name.
+        Format of the file; None derives it from the name.
 
     Returns
     -------
     RowBlocks
-        Rows that an estimator's ``fit`` and ``predict`` take in the place of an array;
-        ``to_dask()`` makes a dask array of them, for a cluster.
+        Rows that ``fit`` and ``predict`` accept in place of an array; ``to_dask()`` returns them
+        as a dask array, for a cluster.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def open_rows(
 
 
 def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Turn known labels, of any kind, into numbers for `partial_labels`.
+    """Convert known labels of any type to numbers for `partial_labels`.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
     labels : ndarray of int
         0, 1, ... in the order of `classes`, -1 where unknown.
     classes : tuple of str
-        The names found, sorted; as numbers where all of them are.
+        The names found, sorted; by value if all of them are numbers.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _label_name(name: str) -> str:
-    """Write whole numbers one way: 1, 1.0 and +1 are the same class."""
+    """Return whole numbers in one notation: 1, 1.0 and +1 are the same class."""
     value = number(name)
     return f"{value:.0f}" if value is not None and value == value // 1 else name
 
@@ -219,7 +219,7 @@ def write_labels(
     Parameters
     ----------
     path : path or text file
-        ``.csv`` or ``.parquet``, or ``.npy`` for the cluster numbers alone. A text file gets csv.
+        ``.csv`` or ``.parquet``, or ``.npy`` for the cluster numbers alone; csv for a text file.
     labels : ndarray of shape (n_rows,)
         The cluster of each row.
     margins : ndarray of shape (n_rows,), default=None

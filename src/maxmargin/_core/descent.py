@@ -17,7 +17,7 @@ TIME, CALLBACK = "time", "callback"
 ROUNDING = 1e-12  # relative decrease of the objective that counts as progress
 
 
-class Method(Protocol):
+class Stage(Protocol):
     """What ``descend`` needs of a method at fixed settings."""
 
     def step(self, state: Any) -> Any:
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def descend(
-    method: Method,
+    method: Stage,
     state: Any,
     *,
     max_iter: int,
@@ -56,7 +56,7 @@ def descend(
 
     Parameters
     ----------
-    method : Method
+    method : Stage
     state : object
         Initial state.
     max_iter : int

@@ -87,7 +87,7 @@ class FeatureMap:
     @property
     def rank(self) -> int:
         """Number of features."""
-        return len(self.offset)
+        return int(self.offset.shape[0])
 
     def rows(self, X: Any, n_jobs: int = 1) -> Rows:
         """Return rows of Z, mapped tile by tile as they are read: nothing is stored."""

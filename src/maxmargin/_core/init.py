@@ -34,11 +34,6 @@ RANK = 100  # most components that the points have
 ROUNDS = 50
 
 
-def integer_seed(rng: np.random.Generator) -> int:
-    """A seed for scikit-learn from our generator."""
-    return int(rng.integers(2**31 - 1))
-
-
 def kmeans_labels(
     X: Any, n_clusters: int, weights: np.ndarray | None, rng: np.random.Generator, n_init: int = 10
 ) -> np.ndarray:
@@ -51,7 +46,8 @@ def kmeans_labels(
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    return np.asarray(fitted_kmeans(X, n_clusters, integer_seed(rng), n_init, weights).labels_)
+    seed = int(rng.integers(2**31 - 1))
+    return np.asarray(fitted_kmeans(X, n_clusters, seed, n_init, weights).labels_)
 
 
 def fitted_kmeans(
@@ -177,16 +173,16 @@ def label_starts(
 def principal_points(rows: Rows, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in their leading principal components, and the components' mean squares."""
     root = np.sqrt(share)
-    few_columns = not rows.is_sparse and rows.shape[1] <= rows.shape[0]
-    if few_columns:
+    wide = rows.is_sparse or rows.shape[1] > rows.shape[0]
+    if wide:
+        lam, vectors = eigh(row_products(rows) * np.outer(root, root))
+    else:
         Z = rows.values().astype(np.float64, copy=False)
         weighted = Z * root[:, None]
         lam, vectors = eigh(weighted.T @ weighted)
-    else:
-        lam, vectors = eigh(row_products(rows) * np.outer(root, root))
     keep = np.flatnonzero(lam > 1e-9 * max(lam[-1], 1e-300))[::-1][:RANK]
     lam, vectors = lam[keep], vectors[:, keep]
-    return (Z @ vectors if few_columns else vectors * np.sqrt(lam) / root[:, None]), lam
+    return vectors * np.sqrt(lam) / root[:, None] if wide else Z @ vectors, lam
 
 
 def row_products(rows: Rows) -> np.ndarray:

@@ -115,7 +115,11 @@ def solve_qp(
     (array([0.25]), 0.125)
     """
     m = len(gains)
-    H, q, E, e = _plain(gram, gains) if balance is None else _balanced(gram, gains, balance)
+    if balance is None:  # the slack of the cap is the last variable: a cut that says nothing
+        H, q, E, e = np.zeros((m + 1, m + 1)), np.zeros(m + 1), np.ones((1, m + 1)), np.ones(1)
+        H[:m, :m], q[:m] = gram, gains
+    else:
+        H, q, E, e = _balanced(gram, gains, balance)
     report = np.empty(3)
     n_iter = 0
     for attempt in range(1 if balance is None else ATTEMPTS):
@@ -126,7 +130,14 @@ def solve_qp(
         if report[2] <= GIVE_UP:
             break
     value, gap, residual = report.tolist()
-    tau, intercept = _of_balance(balance, x[m + 1 :], y)
+    tau, intercept = np.zeros(0), np.zeros(0)
+    if balance is not None:
+        k, square = balance.cross.shape[1], balance.square
+        tau, intercept = x[m + 1 : m + 1 + k] - x[m + 1 + k :], np.zeros(k)
+        if square is None:
+            intercept = y[1:]
+        elif square > 0:  # tau was counted in units of 1/|s|
+            tau = tau / np.sqrt(square)
     return QpSolution(x[:m], tau, intercept, value, residual, gap, n_iter)
 
 
@@ -161,14 +172,6 @@ def _start(
     return x, np.zeros(len(e)), e
 
 
-def _plain(gram: np.ndarray, gains: np.ndarray) -> _Program:
-    """The slack of the cap is the last variable: a cut that says nothing."""
-    m = len(gains)
-    H, q = np.zeros((m + 1, m + 1)), np.zeros(m + 1)
-    H[:m, :m], q[:m] = gram, gains
-    return H, q, np.ones((1, m + 1)), np.ones(1)
-
-
 def _balanced(gram: np.ndarray, gains: np.ndarray, balance: ScoreBalance) -> _Program:
     """Variables a, slack, then the positive and the negative part of tau."""
     m, k = balance.cross.shape
@@ -195,19 +198,6 @@ def _balanced(gram: np.ndarray, gains: np.ndarray, balance: ScoreBalance) -> _Pr
     sums = np.zeros((1, size))
     sums[0, up], sums[0, down] = 1.0, -1.0
     return H, q, np.concatenate([cap, sums]), np.array([1.0, 0.0])
-
-
-def _of_balance(
-    balance: ScoreBalance | None, parts: np.ndarray, y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers tau in their own unit, and free intercepts."""
-    if balance is None:
-        return np.zeros(0), np.zeros(0)
-    k = balance.cross.shape[1]
-    tau = parts[:k] - parts[k:]
-    if balance.square is None:
-        return tau, y[1:]
-    return tau / np.sqrt(balance.square) if balance.square > 0 else tau, np.zeros(k)
 
 
 IDLE = 10  # solutions without use after which a cut is dropped

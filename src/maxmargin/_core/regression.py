@@ -167,8 +167,8 @@ def fit_piecewise(
         dual, step = (np.zeros(len(shares)),) * m, np.ones(m)
     else:
         target, dual, step = warm.target, warm.dual, warm.step
-    right_side, bias = _right_side(rows, shares, target, dual, np.ones(m))
     shrunk = np.ones(m)  # by which the dual is to be divided, since its column may not be here
+    right_side, bias = added_pairs(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
     adapt_at = CHECK_EVERY
     zero = np.zeros((m, rows.shape[1]))
     best = PiecewiseFit(zero, bias, np.inf, np.ones(m), np.zeros(m), target, dual, step)
@@ -195,25 +195,17 @@ def fit_piecewise(
         if iteration == adapt_at:
             # Less and less often: ADMM need not converge if the step keeps changing.
             adapt_at *= 2
-            ratio = _residual_ratio(sums)
+            # Relative primal over relative dual residual, by which 1 / step should grow.
+            _, misfit, moved, size, dual_size = sums
+            ratio = (misfit * dual_size) / np.maximum(moved * size, 1e-300)
+            ratio = np.clip(ratio**0.25, 0.1, 10.0)
             ratio = np.where((ratio < 0.5) | (ratio > 2.0), ratio, 1.0)
             ratio = step / np.clip(step / ratio, 1.0 / FARTHEST_STEP, FARTHEST_STEP)
             if (ratio != 1.0).any():
                 shrunk, step = ratio, step / ratio
-                right_side, bias = _right_side(rows, shares, target, dual, shrunk)
+                found = rows.run(code_block, (shrunk,), (shares, *target, *dual))[1]
+                right_side, bias = added_pairs(found)
     return best
-
-
-def _right_side(
-    rows: Rows,
-    shares: np.ndarray,
-    target: tuple[Any, ...],
-    dual: tuple[Any, ...],
-    shrunk: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the right sides of the ridge step, and the biases."""
-    right_side, bias = added_pairs(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
-    return right_side, bias
 
 
 def code_block(block: Block, parts: Any, shrunk: np.ndarray) -> BlockResult:
@@ -285,13 +277,6 @@ def added_pairs(blocks: Iterator[Any]) -> Any:
     for pair in blocks:
         total = pair if total is None else tuple(a + b for a, b in zip(total, pair))
     return total
-
-
-def _residual_ratio(sums: np.ndarray) -> np.ndarray:
-    """Relative primal over relative dual residual, by which 1 / step should grow."""
-    _, misfit, moved, target, dual = sums
-    ratio = (misfit * dual) / np.maximum(moved * target, 1e-300)
-    return np.asarray(np.clip(ratio**0.25, 0.1, 10.0))
 
 
 def duality_gap(

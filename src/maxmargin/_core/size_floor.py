@@ -173,7 +173,10 @@ def balanced_split(
     sizes = sizes if isinstance(sizes, Sizes) else Sizes(float(sizes))
     allowed, shortfall = _allowed_splits(g, masses, sizes)
     search = _best_squared_split if loss == "squared" else _best_piecewise
-    biases = _midpoint_biases(g) if midpoints else np.zeros(0)
+    biases = np.zeros(0)
+    if midpoints:  # a step beyond either end, too
+        ends = np.concatenate([[g[0] - 1.0], g, [g[-1] + 1.0]])
+        biases = -0.5 * (ends[:-1] + ends[1:])
     position, bias, cost = search(g, allowed, biases, masses, loss_kinks(loss, epsilon))
     sorted_signs = np.where(np.arange(n) < position, -1, 1).astype(np.int8)
     sorted_signs = np.where(fixed == 0, sorted_signs, fixed).astype(np.int8)
@@ -283,12 +286,6 @@ def _allowed_splits(
     allowed = missing <= least + slack
     even = allowed & (smaller >= sizes.side - slack)
     return even if even.any() else allowed, float(least) if least > slack else 0.0
-
-
-def _midpoint_biases(g: np.ndarray) -> np.ndarray:
-    """Minus the middle of each gap between sorted scores, and a step beyond either end."""
-    ends = np.concatenate([[g[0] - 1.0], g, [g[-1] + 1.0]])
-    return np.asarray(-0.5 * (ends[:-1] + ends[1:]))
 
 
 def _best_piecewise(
@@ -485,26 +482,16 @@ def cluster_prices(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         needed = np.stack([of_cluster[j] for of_cluster, j in zip(rising, at)])
         among = needed[:, used]
         np.fill_diagonal(among, 0.0)
-        longest = _longest_paths(among)
+        longest = among.copy()  # between all pairs, by Floyd and Warshall
+        for via in range(len(longest)):
+            longest = np.maximum(longest, longest[:, via, None] + longest[None, via, :])
         if needed.max() <= 0:
             return prices
         if (np.diag(longest) <= 1e-12).all():
-            prices[used] = _middle(longest)
+            # The mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over all r.
+            extremes = np.concatenate([longest.T, -longest])
+            prices[used] = (extremes - extremes.mean(axis=1, keepdims=True)).mean(axis=0)
             empty = np.setdiff1d(np.arange(len(prices)), used)
             prices[empty] = (prices[used][:, None] - needed[:, empty]).min(axis=0) - 1e-3
             return prices
     return prices
-
-
-def _longest_paths(lengths: np.ndarray) -> np.ndarray:
-    """Longest path between all pairs (Floyd & Warshall)."""
-    longest = lengths.copy()
-    for via in range(len(longest)):
-        longest = np.maximum(longest, longest[:, via, None] + longest[None, via, :])
-    return longest
-
-
-def _middle(longest: np.ndarray) -> np.ndarray:
-    """Mean of the extreme solutions b_a = D[a, r] and b_a = -D[r, a] over the references r."""
-    solutions = np.concatenate([longest.T, -longest])
-    return np.asarray((solutions - solutions.mean(axis=1, keepdims=True)).mean(axis=0))

@@ -11,7 +11,7 @@ import numpy as np
 from .dedup import FitInput
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
 from .features import centred_rows
-from .init import fitted_kmeans, integer_seed
+from .init import fitted_kmeans
 from .model import Model, falling_sizes
 from .rows import Rows, weighted_sum
 from .size_floor import Sizes, size_floor
@@ -74,7 +74,9 @@ def grow_tree(
     members = [np.arange(n_rows)]
     urgency, room = [0.0], [n_leaves]
     while len(members) < n_leaves:
-        chosen = _next_leaf(urgency, room)
+        # Without room in any leaf (equal rows forbid the sizes), the most urgent of all.
+        roomy = np.array(room) > 1
+        chosen = int(np.argmax(np.where(roomy | ~roomy.any(), urgency, -np.inf)))
         rows = members[chosen]
         elsewhere = sum(room) - room[chosen]
         if len(rows) < 2:
@@ -95,15 +97,6 @@ def grow_tree(
             urgency[leaf] = priority(members[leaf]) if len(members[leaf]) > 1 else -np.inf
         splits.append(model)
     return Tree(leaves, paths, splits)
-
-
-def _next_leaf(urgency: list[float], room: list[int]) -> int:
-    """The most urgent leaf with room for two clusters, else the most urgent of all.
-
-    The latter happens if equal rows make the required sizes impossible.
-    """
-    enough = np.array(room) > 1
-    return int(np.argmax(np.where(enough | ~enough.any(), urgency, -np.inf)))
 
 
 def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:
@@ -306,8 +299,10 @@ def sides_of(
     if len(classes) == 1:
         sides[labels >= 0] = -1
     elif len(classes) > 1:
-        means = np.stack([_mean_row(rows, indices[labels == c]) for c in classes])
-        for label, side in zip(classes, two_groups(means, integer_seed(rng))):
+        members = [rows.take(indices[labels == c]) for c in classes]
+        shares = [np.full((part.shape[0], 1), 1.0 / part.shape[0]) for part in members]
+        means = np.stack([weighted_sum(*pair)[0] for pair in zip(members, shares)])
+        for label, side in zip(classes, two_groups(means, int(rng.integers(2**31 - 1)))):
             sides[labels == label] = side
     return sides
 
@@ -316,11 +311,6 @@ def _scatter(rows: Rows, weights: np.ndarray) -> float:
     """Weighted sum of squared distances to the mean: tight clusters are left whole."""
     scale = centred_rows(rows, weights)[2]
     return float(weights.sum() / scale**2) if scale > 0 else 0.0
-
-
-def _mean_row(rows: Rows, indices: np.ndarray) -> np.ndarray:
-    chosen = rows.take(indices)
-    return np.asarray(weighted_sum(chosen, np.full((len(indices), 1), 1.0 / len(indices)))[0])
 
 
 def _as_model(tree: Tree, order: np.ndarray, fmap: Any, width: int) -> Model:

@@ -1,4 +1,4 @@
-"""Where rows live: memory, files, dask and torch; only :func:`row_source` asks which."""
+"""Storage of rows: memory, files, dask and torch; only :func:`row_source` tells them apart."""
 
 from __future__ import annotations
 

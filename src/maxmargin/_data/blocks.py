@@ -1,13 +1,14 @@
-"""Rows that are read block by block: those of a file, or the chunks of a dask array.
+"""Rows that are read block by block: from a file, or the chunks of a dask array.
 
-``X[start:stop]`` and ``X[indices]`` bring rows into memory. A block is checked when it is read for
-the first time, so that no pass is spent on checking alone.
+``X[start:stop]`` and ``X[indices]`` load rows into memory. A block is checked when it is read for
+the first time, so that checking needs no pass of its own.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy import sparse
 
 from .source import LARGEST, LARGEST32, LocalRows, MemoryRows, available_memory
 
-KEPT = 2  # blocks in memory: reading in order, a slice spans two at most
+KEPT = 2  # blocks kept in memory: a slice of rows read in order spans at most two
 
 
 class RowBlocks(LocalRows):
@@ -30,7 +31,7 @@ class RowBlocks(LocalRows):
         Rows in every block.
     n_columns : int
     dtype : dtype
-        float32 or float64; other numbers are turned into it.
+        float32 or float64; other numbers are converted to it.
     is_sparse : bool
         Whether blocks are CSR matrices.
     name : str
@@ -46,7 +47,7 @@ class RowBlocks(LocalRows):
 
     in_memory = False
     ndim = 2
-    room: float | None = None  # bytes for what may be kept of these rows; None: see the machine
+    room: float | None = None  # bytes available for mapped rows; None: a third of free memory
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class RowBlocks(LocalRows):
         return self.shape[0]
 
     def _block(self, i: int) -> Any:
-        """Block ``i``, kept for the next reader; two readers of one block wait for each other."""
+        """Return block ``i``, kept for the next reader; it is read by one thread at a time."""
         with self._lock:
             if i in self._kept:
                 self._kept.move_to_end(i)
@@ -124,13 +125,14 @@ class RowBlocks(LocalRows):
         return int(self.ends[i] - self.sizes[i])
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> None:
-        raise TypeError(f"{self.name} is read block by block; X[:] brings all rows into memory.")
+        raise TypeError(f"{self.name} is read block by block; X[:] loads all rows into memory.")
 
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, int | np.integer):
             return self._chosen(np.array([rows]))[0]
         if isinstance(rows, tuple):
-            if len(rows) == 2 and not _is_all(rows[1]):
+            all_columns = isinstance(rows[-1], slice) and rows[-1] == slice(None)
+            if len(rows) == 2 and not all_columns:
                 return self.columns(rows[1])[rows[0]]
             rows = rows[0]
         if isinstance(rows, slice):
@@ -154,22 +156,22 @@ class RowBlocks(LocalRows):
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
         block = np.searchsorted(self.ends, rising, side="right")
-        picked = ((block == i, int(i)) for i in np.unique(block))
-        parts = ((w, self._block(i)[rising[w] - self._start(i)]) for w, i in picked)
+        numbers = np.unique(block).tolist()
+        parts = self._picked({i: rising[block == i] - self._start(i) for i in numbers})
         if self.is_sparse:
-            found = self._joined([part for _, part in parts])
+            found = self._joined(list(parts))
         else:
             found = np.empty((len(rising), self.shape[1]), self.dtype)  # a list would take as much
-            for where, part in parts:
-                found[where] = part
-        if (np.diff(order) == 1).all():
-            return found
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
+            for i, part in zip(numbers, parts):
+                found[block == i] = part
+        return found if (np.diff(order) == 1).all() else found[np.argsort(order)]
+
+    def _picked(self, places: dict[int, np.ndarray]) -> Iterable[Any]:
+        """Return the rows of each block at the given places."""
+        return (self._block(i)[rows] for i, rows in places.items())
 
     def _places(self, indices: np.ndarray) -> np.ndarray:
-        """Row numbers from 0; those that count from the end are turned."""
+        """Return row numbers from 0; negative ones count from the end."""
         if indices.dtype == bool:
             return np.flatnonzero(indices)
         n = self.shape[0]
@@ -194,24 +196,25 @@ class RowBlocks(LocalRows):
         return MemoryRows(self[rows])
 
     def mapped(self, features: Any, n_jobs: int = 1) -> Any:
-        """Return the features of all rows in memory, or None if a third of it is too little."""
+        """Return the features of all rows in memory, or None if there is too little memory."""
         room = available_memory() / 3 if self.room is None else self.room
         if self.shape[0] * features.rank * features.dtype.itemsize > room:
             return None
         return super().mapped(features, n_jobs)
 
     def part(self, indices: np.ndarray) -> RowBlocks:
-        """Some of the rows (rising indices), still to be read block by block."""
+        """Return some of the rows (ascending numbers), read block by block."""
         block = np.searchsorted(self.ends, indices, side="right")
         places = {int(i): indices[block == i] - self._start(int(i)) for i in np.unique(block)}
         return self._like(
-            _Chosen(self.read, tuple(places.items())), [len(p) for p in places.values()]
+            partial(_read_chosen, self.read, list(places.items())),
+            [len(p) for p in places.values()],
         )
 
     def columns(self, chosen: Any) -> RowBlocks:
-        """The same rows with some of the columns."""
+        """Return the same rows with some of the columns."""
         numbers = np.atleast_1d(np.arange(self.shape[1])[chosen])
-        view = self._like(_Columns(self.read, numbers), self.sizes)
+        view = self._like(partial(_read_columns, self.read, numbers), self.sizes)
         view.shape = (self.shape[0], len(numbers))
         if self.column_names is not None:
             view.column_names = tuple(self.column_names[j] for j in numbers)
@@ -247,35 +250,19 @@ class RowBlocks(LocalRows):
         )
 
 
-class _Chosen:
-    """Reads some rows of some blocks."""
-
-    def __init__(self, read: Callable[[int], Any], places: Any) -> None:
-        self.read, self.places = read, places
-
-    def __call__(self, i: int) -> Any:
-        block, rows = self.places[i]
-        return self.read(block)[rows]
+def _read_chosen(read: Callable[[int], Any], places: list[Any], i: int) -> Any:
+    block, rows = places[i]
+    return read(block)[rows]
 
 
-class _Columns:
-    """Reads some columns of every block."""
-
-    def __init__(self, read: Callable[[int], Any], numbers: Any) -> None:
-        self.read, self.numbers = read, numbers
-
-    def __call__(self, i: int) -> Any:
-        return self.read(i)[:, self.numbers]
-
-
-def _is_all(columns: Any) -> bool:
-    return isinstance(columns, slice) and columns == slice(None)
+def _read_columns(read: Callable[[int], Any], numbers: np.ndarray, i: int) -> Any:
+    return read(i)[:, numbers]
 
 
 def check_block(
     block: Any, shape: tuple[int, ...], is_sparse: bool, where: str, first_row: int
 ) -> None:
-    """Refuse a block that is not rows of numbers of the expected kind, and say where it is."""
+    """Raise an error that names the block and the row if a block is not as expected."""
     if sparse.issparse(block) != is_sparse:
         kinds = ("dense", "sparse")
         raise ValueError(
@@ -300,12 +287,12 @@ def check_block(
         bad = _first_bad(values, limit) // values.shape[1]
     if np.isnan(low) or np.isnan(high) or np.isinf([low, high]).any():
         raise ValueError(
-            f"{where}: row {bad} (row {first_row + bad} of all) contains NaN or infinity. Leave "
-            "out such rows or fill in the values."
+            f"{where}: row {bad} (row {first_row + bad} of all) contains NaN or infinity. Remove "
+            "such rows or impute the values."
         )
     raise ValueError(
-        f"{where}: row {bad} (row {first_row + bad} of all) has values above {limit:g}, whose "
-        f"squares in {values.dtype} are no numbers. Divide X by a constant first."
+        f"{where}: row {bad} (row {first_row + bad} of all) has values above {limit:g}: squares "
+        f"overflow or underflow in {values.dtype}. Rescale X."
     )
 
 

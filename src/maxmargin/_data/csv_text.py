@@ -1,7 +1,7 @@
-"""The reader of text with a separator: csv, tsv and their relatives.
+"""Reader of delimited text: csv, tsv and similar formats.
 
-pyarrow reads files in which all wanted cells are plain numbers. Python's own csv reader does the
-rest cell by cell: it takes more, and it knows the line of what is wrong.
+pyarrow reads files in which all requested cells are plain numbers. All other files are read cell by
+cell with Python's csv module, which accepts more and reports line numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Cells = tuple[np.ndarray, dict[str, TextColumn], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is laid out, and which of its columns are wanted for what."""
+    """Layout of a file, and its requested columns."""
 
     delimiter: str
     names: list[str]
@@ -49,7 +49,7 @@ class Layout:
 
 
 def read_csv(path: Path, wish: Wish) -> Sheet:
-    """Read a text file; the separator and the header are found by looking."""
+    """Read a text file; separator and header are detected from the first lines."""
     with _open_text(path) as file:
         layout = _layout(list(islice(file, 50)), path, wish)
     X, text, kept = _read_numbers(path, layout) or _read_cells(path, layout)
@@ -94,14 +94,14 @@ def _layout(sample: list[str], path: Path, wish: Wish) -> Layout:
 
 
 def _sniff_delimiter(sample: list[str]) -> str:
-    """The first separator that cuts most lines into the same number of fields, more than one.
+    """Return the first separator that splits most lines into the same number of fields.
 
     The comma comes after the semicolon, because files with semicolons often have decimal commas.
     """
     for delimiter in "\t;|, ":
         try:
             widths = Counter(len(fields) for _, fields in _records(sample, delimiter, strict=False))
-        except DataError:  # a long line that this one does not cut is longer than a field may be
+        except DataError:  # a line that is not split exceeds the longest possible field
             continue
         width, count = widths.most_common(1)[0] if widths else (1, 0)
         if width > 1 and 2 * count >= widths.total():
@@ -110,7 +110,7 @@ def _sniff_delimiter(sample: list[str]) -> str:
 
 
 def _has_header(rows: list[list[str]], wish: Wish) -> bool:
-    """A header is all text, or has text above a number, or holds a name the caller used."""
+    """Return whether line 1 is all text, has text above a number, or has a requested name."""
     if wish.header is not None:
         return wish.header
     first = [number(cell) for cell in rows[0]]
@@ -125,7 +125,7 @@ def _has_header(rows: list[list[str]], wish: Wish) -> bool:
 
 
 def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
-    """Numbers, no text columns and the columns kept, by pyarrow; None if it needs a closer look."""
+    """Return numbers and other requested columns, read by pyarrow; None if there is text."""
     pa, pc = needed("pyarrow"), needed("pyarrow.csv")
     kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
     types = dict.fromkeys(kept, pa.string()) | dict.fromkeys(layout.wanted, pa.float64())
@@ -141,7 +141,7 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     blocks = []
     try:
         with open_bytes(path) as file:
-            # Block by block: the memory of the columns is used again, and the rows fit the cache.
+            # Block by block: the memory of the columns is reused, and the rows fit the cache.
             source = _single_spaced(file) if layout.delimiter == " " else file
             for batch in pc.open_csv(source, *options):
                 table = pa.Table.from_batches([batch])
@@ -151,18 +151,18 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     except pa.ArrowInvalid:
         return None
     if any(column and "\n" in column[-1] for column in kept.values()):
-        return None  # perhaps a quote that is not closed, which pyarrow takes for a long cell
+        return None  # perhaps an unclosed quote, which pyarrow reads as one long cell
     return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, _as_arrays(kept)
 
 
 def _single_spaced(file: BinaryIO) -> BinaryIO:
-    """Text whose columns are parted by one space each, for a reader that wants it so."""
+    """Return the text with single spaces between columns, as pyarrow requires."""
     text = re.sub(rb"[ \t]+", b" ", file.read())
     return io.BytesIO(re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE))
 
 
 def _read_cells(path: Path, layout: Layout) -> _Cells:
-    """Numbers, text columns and the columns kept, cell by cell."""
+    """Return numbers, text columns and other requested columns, read cell by cell."""
     place = {name: j for j, name in enumerate(layout.names)}
     wanted = [(name, place[name]) for name in layout.wanted]
     kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
@@ -187,7 +187,7 @@ def _as_arrays(kept: dict[str, list[str]]) -> dict[str, np.ndarray]:
 
 
 def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
-    """Records below the header; all must be as wide as it is."""
+    """Yield the records below the header, which must have the same number of fields."""
     width = len(layout.names)
     for line, fields in islice(_records(lines, layout.delimiter), int(layout.named), None):
         if len(fields) == width + 1 and not fields[-1].strip():
@@ -201,7 +201,7 @@ def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
 
 
 def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Iterator[_Record]:
-    """Line number and fields of every record that is not blank."""
+    """Yield line number and fields of every record that is not blank."""
     if delimiter == " ":
         lines = (" ".join(line.split()) for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)

@@ -1,17 +1,20 @@
-"""Rows of a dask array: read here, or worked on where they are.
+"""Rows of a dask array.
 
-Without a cluster the chunks are read one after another, as those of a file are. With a
-``dask.distributed`` client every pass is one task per chunk: the columns it makes (labels, codes)
-stay on the worker, and only sums travel. Lost workers are dask's business: a chunk's columns are
-tasks that depend on those before them, so it can make them again.
+Without a cluster this process reads the chunks one after another, like the blocks of a file. With a
+``dask.distributed`` client a pass is one task per chunk: the columns it makes (labels, codes) stay
+on the worker, and only sums are transferred. The columns are tasks that depend on earlier ones, so
+dask computes them again if a worker is lost.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -23,19 +26,19 @@ from .source import BLOCK, TILE, BlockFunction, Columns, MemoryRows, Pass, Sched
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a dask array or dataframe; dask is not imported for the question."""
+    """Return whether X is a dask array or dataframe, without importing dask."""
     named = type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
     return named and hasattr(X, "ndim")
 
 
 def as_dask_array(X: Any, lengths: bool = False) -> Any:
-    """A dask array of rows from an array or dataframe.
+    """Return a dask array or dataframe as a dask array of numbers.
 
     Parameters
     ----------
     X : dask array or dataframe
     lengths : bool
-        Whether chunk sizes must be known; they are computed where they are not.
+        Whether chunk sizes must be known; unknown ones are computed.
     """
     if X.ndim != 2:
         raise ValueError(
@@ -46,7 +49,7 @@ def as_dask_array(X: Any, lengths: bool = False) -> Any:
         text = [name for name, kind in X.dtypes.items() if kind.kind not in "biuf"]
         if text:
             raise ValueError(
-                f"X has columns that are not numbers: {', '.join(map(str, text))}. Leave them out."
+                f"X has columns that are not numbers: {', '.join(map(str, text))}. Drop them."
             )
         single = all(kind == np.float32 for kind in X.dtypes)
         X = X.astype(np.float32 if single else np.float64)
@@ -73,7 +76,7 @@ def as_dask_array(X: Any, lengths: bool = False) -> Any:
 
 
 class LazyRows:
-    """Rows of a dask array of which nothing is computed, not even their number."""
+    """Rows of a dask array of which nothing is computed, not even the number of rows."""
 
     column_names: tuple[str, ...] | None
     in_memory = False
@@ -93,7 +96,7 @@ class LazyRows:
         width: int | None = None,
         n_jobs: int = 1,
     ) -> Any:
-        """Return a dask array of what a block function gives for every row, when asked for."""
+        """Return a lazy dask array of what a block function gives for every row."""
         found = np.empty(0, np.int32) if width is None else np.empty((0, width))
         shape: dict[str, Any] = {"drop_axis": 1}
         if width is not None:
@@ -125,7 +128,7 @@ class DaskRows(LazyRows, RowBlocks):
         self.client = current_client()
         RowBlocks.__init__(
             self,
-            _Chunks(X, self.client),
+            partial(_read_chunk, X, self.client),
             X.chunks[0],
             X.shape[1],
             _float_type(X.dtype),
@@ -148,34 +151,21 @@ class DaskRows(LazyRows, RowBlocks):
         return bool(_computed([first], self.client)[0])
 
     def part(self, indices: np.ndarray) -> RowBlocks:
-        """Return the chosen rows (rising numbers) where they are."""
+        """Return the chosen rows (ascending numbers) as a dask array."""
         return DaskRows(self.array[indices], self.name)
 
     def columns(self, chosen: Any) -> RowBlocks:
         """Return the same rows with some of the columns."""
         return DaskRows(self.array[:, chosen].rechunk({1: -1}), self.name)
 
-    def _chosen(self, indices: np.ndarray) -> Any:
+    def _picked(self, places: dict[int, np.ndarray]) -> Iterable[Any]:
         if self.client is None:
-            return super()._chosen(indices)
+            return super()._picked(places)
         import dask
 
-        indices = self._places(indices)
-
-        order = np.argsort(indices, kind="stable")
-        rising = indices[order]
-        block = np.searchsorted(self.ends, rising, side="right")
-        chunks = self.array.to_delayed().ravel()
-        take = dask.delayed(_take)
-        parts = [
-            take(chunks[i], rising[block == i] - self._start(int(i))) for i in np.unique(block)
-        ]
-        found = self._joined(
-            [part.astype(self.dtype, copy=False) for part in _computed(parts, self.client)]
-        )
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
+        chunks, take = self.array.to_delayed().ravel(), dask.delayed(getitem)
+        parts = _computed([take(chunks[i], rows) for i, rows in places.items()], self.client)
+        return (part.astype(self.dtype, copy=False) for part in parts)
 
     def mapped(self, features: Any, n_jobs: int = 1) -> Any:
         """Return the features of all rows, computed once and kept on the cluster."""
@@ -192,7 +182,7 @@ class DaskRows(LazyRows, RowBlocks):
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column of this process as a dask array; None for one that stays on workers.
 
-        What is on the workers is there for passes: a user may compute with another scheduler.
+        Columns on the workers are for passes only: a user may compute with another scheduler.
         """
         import dask.array as da
 
@@ -203,7 +193,7 @@ class DaskRows(LazyRows, RowBlocks):
     # -- a pass on a cluster -----------------------------------------------------------------
 
     def check(self) -> None:
-        """Refuse what is not rows of numbers, in one pass over the cluster."""
+        """Raise an error for chunks that are not rows of numbers, in one pass."""
         if self.client is None:
             return
         import dask
@@ -234,7 +224,7 @@ class DaskRows(LazyRows, RowBlocks):
 
         # Everything that all chunks need is one task, sent once to every worker.
         recipe = dask.delayed((function, view, shared, self.dtype), traverse=False)
-        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(_pick, pure=False)
+        work, first = dask.delayed(_on_chunk, pure=False), dask.delayed(getitem, pure=False)
         places = [column.place if isinstance(column, Kept) else None for column in columns]
         jobs = []
         for i, chunk in enumerate(self.array.to_delayed().ravel()):
@@ -248,14 +238,9 @@ class DaskRows(LazyRows, RowBlocks):
         return new, (sums for chunk in found for sums in chunk)
 
 
-class _Chunks:
-    """Reads chunks of a dask array into this process."""
-
-    def __init__(self, array: Any, client: Any) -> None:
-        self.array, self.client = array, client
-
-    def __call__(self, i: int) -> Any:
-        return _computed(self.array.blocks[i].to_delayed().ravel().tolist(), self.client)[0]
+def _read_chunk(array: Any, client: Any, i: int) -> Any:
+    """Read a chunk of a dask array into this process."""
+    return _computed(array.blocks[i].to_delayed().ravel().tolist(), client)[0]
 
 
 @dataclass(frozen=True)
@@ -283,7 +268,7 @@ def _part_for(column: Any, i: int, start: int, stop: int) -> Any:
 
 
 def _on_chunk(recipe: Any, chunk: Any, places: Any, *parts: Any) -> tuple[Any, ...]:
-    """The task: a function on the blocks of one chunk; its sums and the columns that it makes."""
+    """Task: call a block function on one chunk; return the sums and the columns it makes."""
     function, view, shared, dtype = recipe
     columns = [part if place is None else part[place] for part, place in zip(parts, places)]
     columns = [np.full(c.count, c.value) if isinstance(c, _Same) else c for c in columns]
@@ -302,7 +287,7 @@ def _on_chunk(recipe: Any, chunk: Any, places: Any, *parts: Any) -> tuple[Any, .
 def _mapped_chunk(
     chunk: Any, function: BlockFunction, view: Any, shared: Columns, nothing: Any, dtype: Any
 ) -> Any:
-    """What a function gives for the rows of one chunk."""
+    """Return what a block function gives for the rows of one chunk."""
     if not chunk.shape[0]:
         return nothing
     check_block(chunk, chunk.shape, sparse.issparse(chunk), "X", 0)
@@ -317,14 +302,6 @@ def _map_chunk(chunk: Any, features: Any, dtype: Any) -> Any:
     return np.concatenate(tiles)
 
 
-def _pick(results: Any, place: Any) -> Any:
-    return results[place]
-
-
-def _take(chunk: Any, rows: Any) -> Any:
-    return chunk[rows]
-
-
 def _complaint(
     chunk: Any, size: int, width: int, is_sparse: bool, name: str, i: int, first_row: int
 ) -> str | None:
@@ -336,7 +313,7 @@ def _complaint(
 
 
 def current_client() -> Any:
-    """The current dask client; None without a cluster."""
+    """Return the current dask client, or None."""
     if "distributed" not in sys.modules:
         return None
     from distributed import default_client
@@ -348,7 +325,7 @@ def current_client() -> Any:
 
 
 def _computed(tasks: list[Any], client: Any) -> Any:
-    """Results of tasks, on the cluster or here."""
+    """Return the results of tasks, computed on the cluster or in this process."""
     import dask
 
     if client is None:
@@ -358,7 +335,7 @@ def _computed(tasks: list[Any], client: Any) -> Any:
 
 
 class _Connection:
-    """Turns the many errors of a lost connection into one."""
+    """Turns the different errors of a lost connection into SchedulerLost."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

@@ -1,7 +1,7 @@
 """Readers of files that are larger than memory: npy, parquet and zarr, block by block.
 
-A reader is called with the number of a block. It is opened once, remembers the file as it was then,
-and can travel to another process, where it opens the file again.
+A reader is called with the number of a block. It stores size and time of the file when it is
+created, and can be pickled: another process opens the file again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .opening import explained, format_of
 from .sheet import Wish, refuse_names, rows_of
 from .source import BLOCK
 
-NPY_BYTES = 16 * 2**20  # of a block of a npy file, rounded to blocks of the engine
+NPY_BYTES = 16 * 2**20  # of a block of a npy file, rounded to a multiple of BLOCK rows
 
 
 def open_blocks(path: Path, wish: Wish, format: str | None = None) -> RowBlocks:
@@ -50,21 +50,21 @@ class _Reader:
         return found.st_size, found.st_mtime_ns
 
     def check(self) -> None:
-        """Refuse a file that is not the one that was opened."""
+        """Raise an error if the file has changed since it was opened."""
         if not self.watched.exists():
             raise DataError(
-                f"{self.path} is not there any more, or not on this machine",
-                "Workers of a cluster need the file under the same name",
+                f"{self.path} no longer exists, or not on this machine",
+                "Workers of a cluster need the file at the same path",
             )
         if self._state() != self.state:
             raise DataError(
                 f"{self.path} changed while it was being read",
-                "Start again when nothing writes to it any more",
+                "Start again when it is complete",
             )
 
 
 class NpyReader(_Reader):
-    """Reads ranges of rows of a npy file: no memory map, which would need addresses for all."""
+    """Reads ranges of rows of a npy file, without a memory map of the whole file."""
 
     def __init__(
         self, path: Path, offset: int, dtype: np.dtype, sizes: Sequence[int], width: int
@@ -111,7 +111,7 @@ class ParquetReader(_Reader):
     def __call__(self, i: int) -> np.ndarray:
         """Rows of row group ``i``."""
         self.check()
-        # A reader of its own for every call: threads read different row groups at a time.
+        # Every call opens the file: threads read different row groups at the same time.
         with explained(self.path), _parquet_file(self.path) as file:
             table = file.read_row_group(self.groups[i], columns=self.columns, use_threads=False)
         return rows_of(table, self.columns, self.dtype)

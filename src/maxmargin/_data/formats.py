@@ -1,7 +1,7 @@
 """Read a file of any format as a `Sheet`.
 
-Each format has a reader ``(path, wish) -> Sheet`` that says what is wrong without naming the file;
-`open_sheet` adds its name.
+Each format has a reader ``(path, wish) -> Sheet`` whose errors do not name the file; `open_sheet`
+adds the name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .sheet import Sheet, TextColumn, Wish, number_columns, refuse_names, rows_o
 
 
 def open_sheet(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet]:
-    """Return the format of a file and its content, or say why it cannot be read."""
+    """Return the format of a file and its content, or raise a `DataError`."""
     format = format_of(path, format)
     readers = {
         "csv": read_csv,
@@ -34,7 +34,7 @@ def open_sheet(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet]:
 
 
 def float_for(dtypes: Sequence[np.dtype]) -> np.dtype:
-    """float32 if all columns are, else float64."""
+    """Return float32 if all columns have that type, else float64."""
     single = bool(dtypes) and all(dtype == np.float32 for dtype in dtypes)
     return np.dtype(np.float32 if single else np.float64)
 
@@ -43,7 +43,7 @@ def float_for(dtypes: Sequence[np.dtype]) -> np.dtype:
 
 
 def read_parquet(path: Path, wish: Wish) -> Sheet:
-    """Read a parquet file; the index that pandas stores is no column."""
+    """Read a parquet file; the index that pandas stores is not a column."""
     pq = needed("pyarrow.parquet")
     wanted, types = parquet_columns(pq.read_schema(path), wish)
     table = pq.read_table(path, columns=list(dict.fromkeys([*wanted, *wish.kept])))
@@ -54,7 +54,7 @@ def read_parquet(path: Path, wish: Wish) -> Sheet:
 
 
 def parquet_columns(schema: Any, wish: Wish) -> tuple[list[str], dict[str, np.dtype]]:
-    """Return the wanted columns, and the types of those that hold numbers."""
+    """Return the requested columns, and the types of those with numbers."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = [name for name in schema.names if name not in index or name in wish.kept]
     types, wanted = {}, number_columns(names, wish)
@@ -79,14 +79,14 @@ def _text_of(name: str, column: Any) -> TextColumn:
 def read_npy(path: Path, wish: Wish) -> Sheet:
     """Map a npy file, which may be larger than memory."""
     refuse_names(wish)
-    npy_layout(path)  # refuses what is no rows of numbers
+    npy_layout(path)  # raises an error for other arrays than rows of numbers
     return Sheet(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def npy_layout(path: Path) -> tuple[tuple[int, int], bool, np.dtype, int]:
-    """Return shape, whether column by column, type and place of the numbers in a npy file.
+    """Return shape, whether in Fortran order, type and offset of the data in a npy file.
 
-    Refuses arrays that are no rows of numbers, and a file shorter than its header says.
+    Arrays that are not rows of numbers and truncated files are errors.
     """
     header = np.lib.format
     with open(path, "rb") as file:
@@ -107,7 +107,7 @@ def npy_layout(path: Path) -> tuple[tuple[int, int], bool, np.dtype, int]:
 
 
 def check_array(dtype: np.dtype, shape: tuple[int, ...]) -> None:
-    """Refuse arrays that are no rows of numbers."""
+    """Raise an error for arrays that are not rows of numbers."""
     if dtype.hasobject:
         raise DataError("it holds Python objects", "Store numbers: X.astype(float)")
     if dtype.kind == "c":
@@ -151,7 +151,7 @@ def _key_of_rows(keys: list[str], kept: dict[str, np.ndarray]) -> str:
 
 
 def _csr_of(path: Path, archive: Any) -> sparse.csr_matrix:
-    """A sparse matrix, with every index checked: compiled code trusts them."""
+    """Return a sparse matrix with all indices checked, because compiled code relies on them."""
     if "format" in archive.files:
         X = sparse.load_npz(path).tocsr()
     else:

@@ -1,4 +1,4 @@
-"""Pictures in and out of files; needs Pillow."""
+"""Reading and writing of image files, with Pillow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
-    """Read a picture as an array that :func:`~maxmargin.segment_image` takes, turned upright.
+    """Read an image as an array for :func:`~maxmargin.segment_image`, rotated upright.
 
     Parameters
     ----------
     path : path
-        png, jpeg, or what else Pillow reads: grey, colour, with a palette, with alpha, 8 or 16 bit.
+        png, jpeg, or any format of Pillow: grey, colour, palette, alpha, 8 or 16 bit.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     check_exists(path)
     try:
         with warnings.catch_warnings():
-            # Large is welcome; only what Pillow takes for an attack is refused.
+            # Large images are allowed up to the size at which Pillow raises an error.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(path) as file:
                 return _as_array(ImageOps.exif_transpose(file))
@@ -57,7 +57,7 @@ def _as_array(image: Any) -> np.ndarray:
 
 
 def write_image(path: str | os.PathLike[str], pixels: np.ndarray) -> None:
-    """Write a picture, whole or not at all; a jpeg gets white for what is transparent."""
+    """Write an image atomically; transparent pixels become white in a jpeg file."""
     Image = needed("PIL.Image", "images")
     suffix = check_suffix(path, IMAGE_SUFFIXES)
     image = Image.fromarray(pixels)

@@ -1,4 +1,4 @@
-"""Which format a file has, by its name and by its first bytes; the two may not disagree."""
+"""Detection of a file's format by its name and its first bytes, which must agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .._files import DataError, check_exists
 
 GET_AGAIN = "Get or write the file again"
 _AS_UTF8 = 'Save it again as UTF-8 (in a spreadsheet: "CSV UTF-8")'
-# What readers raise on bytes that no writer wrote; numpy parses headers as Python text.
+# What readers raise for damaged files; numpy parses headers as Python source.
 _DAMAGED = (
     EOFError, OSError, ValueError, TypeError, OverflowError, RuntimeError, SyntaxError,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
@@ -62,9 +62,10 @@ _SVMLIGHT_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?\s+\d+:[-+.\deE]+(\s|$
 
 
 def format_of(path: Path, format: str | None = None) -> str:
-    """Return the format that the user says, or that the name or the content tells."""
+    """Return the format given by the user, or derived from the name or the content."""
     check_exists(path)
-    head = _head(path)
+    with explained(path), open_bytes(path) as file:
+        head = file.read(4096)
     if not head:
         raise DataError(f"{path} is empty", GET_AGAIN)
     suffix = (path.with_suffix("") if path.suffix in _DECOMPRESS else path).suffix.lower()
@@ -76,7 +77,7 @@ def format_of(path: Path, format: str | None = None) -> str:
     if format is None:
         raise DataError(
             f"{path}: cannot tell from the name how to read it (its content is {content})",
-            f"Say so with --format ({', '.join(FORMATS)})",
+            f"Give it with --format ({', '.join(FORMATS)})",
         )
     if format not in FORMATS:
         raise DataError(f"unknown format {format!r}", f"Use one of {', '.join(FORMATS)}")
@@ -92,19 +93,19 @@ def format_of(path: Path, format: str | None = None) -> str:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, unpacking it if its name says that it is packed."""
+    """Open a file, decompressed if its name ends in .gz, .bz2 or .xz."""
     opener: Any = _DECOMPRESS.get(path.suffix, open)
     return cast(BinaryIO, opener(path, "rb"))
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, in one line."""
+    """Return the message of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Add the file's name to what its reader says, and say so if the file is damaged."""
+    """Add the file's name to errors of its reader, and report damaged files."""
     try:
         yield
     except DataError as error:
@@ -117,11 +118,6 @@ def explained(path: Path) -> Iterator[None]:
     except _DAMAGED as error:
         what = f"{path} is truncated or damaged ({one_line(error)})"
         raise DataError(what, GET_AGAIN) from error
-
-
-def _head(path: Path, size: int = 4096) -> bytes:
-    with explained(path), open_bytes(path) as file:
-        return file.read(size)
 
 
 def _content_of(head: bytes) -> str:

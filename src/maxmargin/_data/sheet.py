@@ -1,4 +1,4 @@
-"""What a reader is asked for, and what it hands on."""
+"""The request to a reader of files, and its result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from .._files import DataError
 
-TRANSPOSED = 4096  # rows of columns that are brought together at a time: they fit the cache
+TRANSPOSED = 4096  # rows that are transposed at a time: they fit the cache
 
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column that holds more than numbers: the first text in it, and how many there are."""
+    """A column with text: the first text, its line, and the number of such cells."""
 
     name: str
     example: str
@@ -27,11 +27,11 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The numbers of a file, the columns kept as they are, and the columns that are no numbers."""
+    """The content of a file: numbers, columns returned unchanged, and columns with text."""
 
     X: Any
-    names: tuple[str, ...] | None = None  # of the columns of X; places if there are no names
-    named: bool = False  # whether the names are the file's own
+    names: tuple[str, ...] | None = None  # of the columns of X; numbers if the file has none
+    named: bool = False  # whether the file has column names
     text: tuple[TextColumn, ...] = ()
     kept: dict[str, np.ndarray] = field(default_factory=dict)
     id_column: str | None = None
@@ -40,7 +40,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Wish:
-    """Which columns the caller wants for what; None if the file shall decide."""
+    """The columns that the caller requests; None for the default of the format."""
 
     id_column: str | None = None
     label_column: str | None = None
@@ -51,12 +51,12 @@ class Wish:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The columns to hand on as they are."""
+        """Columns to return unchanged."""
         return tuple(name for name in (self.id_column, self.label_column) if name is not None)
 
 
 def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
-    """Return the columns to read as numbers, in order; refuse names that the file does not have."""
+    """Return the columns to read as numbers, in order; unknown names are errors."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"two columns have the same name {twice[0]!r}", "Rename one of them")
@@ -74,17 +74,17 @@ def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
 
 
 def refuse_names(wish: Wish, labels: str | None = None) -> None:
-    """Refuse column names for a format that has none, except one for the labels."""
+    """Raise an error for column names, which the format lacks, except that of the labels."""
     unknown = [name for name in (*wish.kept, *wish.drop) if name != labels]
     if unknown:
         raise DataError(
             f"it has no column names, so there is no column {unknown[0]!r}",
-            "Leave the option out, or use a csv or parquet file with a header",
+            "Omit the option, or use a csv or parquet file with a header",
         )
 
 
 def rows_of(table: Any, columns: Sequence[str], dtype: Any) -> np.ndarray:
-    """Return columns of a pyarrow table, which are numbers, as rows; NaN for what is missing."""
+    """Return numeric columns of a pyarrow table as rows, with NaN for missing values."""
     out = np.empty((table.num_rows, len(columns)), dtype)
     start = 0
     for batch in table.select(columns).to_batches(max_chunksize=TRANSPOSED):

@@ -1,13 +1,13 @@
-"""Where rows live: the one interface that methods see, and rows in memory.
+"""Row sources: the interface through which methods read rows, and rows in memory.
 
 A pass over the rows is a *block function*
 
     function(block, parts, *shared) -> (new_parts, sums)
 
-of a block of rows that is at hand, of the parts of some columns (one entry per row) that belong to
-it, and of arguments that are the same for all blocks. :meth:`RowSource.run` calls it where the
-blocks are: on threads of this process, on the workers of a cluster, or on a device. Blocks are
-fixed and their sums come in order, so the result has the same bits on any number of threads.
+of a block of rows, the corresponding parts of some columns (one entry per row), and arguments that
+are the same for all blocks. :meth:`RowSource.run` calls it where the blocks are stored: in threads
+of this process, on the workers of a cluster, or on a device. The blocks are fixed and their sums
+are returned in order, so the result has the same bits for any number of threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BlockFunction = Callable[..., BlockResult]
 
 
 class SchedulerLost(RuntimeError):
-    """The scheduler of a cluster does not answer any more.
+    """The scheduler of a dask cluster no longer responds.
 
     ``found`` is the best model so far: features, coefficients and intercepts, if there is one.
     """
@@ -46,7 +46,7 @@ class SchedulerLost(RuntimeError):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows, wherever they are stored."""
+    """Rows in any storage."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -56,16 +56,16 @@ class RowSource(Protocol):
     column_names: tuple[str, ...] | None
 
     def check(self) -> None:
-        """Refuse values that are not finite, unless they are checked when they are read."""
+        """Raise an error for values that are not finite, unless reading checks them."""
 
     def take(self, rows: np.ndarray | slice) -> Any:
-        """Return the chosen rows, an array or CSR matrix of the host."""
+        """Return the chosen rows as an array or CSR matrix in memory."""
 
     def part(self, rows: np.ndarray) -> RowSource:
-        """Return the chosen rows (rising numbers) where they are stored."""
+        """Return the chosen rows (ascending numbers), stored in the same place."""
 
     def sample(self, rows: np.ndarray) -> RowSource:
-        """Return the chosen rows where several passes over them are fastest."""
+        """Return the chosen rows, stored where several passes over them are fastest."""
 
     def columns(self, chosen: Any) -> RowSource:
         """Return the same rows with some of the columns."""
@@ -95,11 +95,11 @@ class RowSource(Protocol):
         """Return what a block function gives for every row, in the user's container."""
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
-        """Return a column, renamed, in the user's container; None if only passes can read it."""
+        """Return a column, renumbered, in the user's container; None if it stays on workers."""
 
 
 class LocalRows:
-    """Rows that this process reads range by range: a base of rows in memory and in files."""
+    """Base class of rows in memory and in files, which this process reads range by range."""
 
     in_memory = True
     local = True
@@ -108,7 +108,7 @@ class LocalRows:
     dtype: np.dtype[Any]
 
     def check(self) -> None:
-        """Do nothing: rows are checked when they are read, or have been."""
+        """Do nothing: the rows have been checked, or are checked when they are read."""
 
     def take(self, rows: Any) -> Any:
         """Return the chosen rows."""
@@ -188,7 +188,7 @@ class MemoryRows(LocalRows):
         self.shape, self.dtype, self.is_sparse = X.shape, X.dtype, sparse.issparse(X)
 
     def replaced(self, X: Any) -> MemoryRows:
-        """Return other values for the same user's container."""
+        """Return other values with the same user's container."""
         return MemoryRows(X)
 
     def take(self, rows: Any) -> Any:
@@ -220,8 +220,8 @@ class MemoryRows(LocalRows):
 def each_block(n_rows: int, work: Callable[[int, int], Any], n_jobs: int = 1) -> Iterator[Any]:
     """Call ``work(start, stop)`` on fixed blocks of rows; yield the results in order.
 
-    The blocks do not depend on ``n_jobs``. Few results wait for their turn, and nothing happens
-    before the first one is asked for.
+    The blocks do not depend on ``n_jobs``. Work starts when the first result is requested, and few
+    results are kept in memory at a time.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def each_block(n_rows: int, work: Callable[[int, int], Any], n_jobs: int = 1) ->
 
 
 def all_equal(column: np.ndarray) -> bool:
-    """Return whether a column is known to repeat one value."""
+    """Return whether a column repeats one value, stored once."""
     return column.strides[0] == 0
 
 

@@ -1,8 +1,8 @@
-"""Rows on a device: torch tensors and cupy arrays, worked on where they are.
+"""Rows on a device: torch tensors and cupy arrays.
 
-Block functions run on blocks of the tensor through its array namespace. What a pass makes for every
-row stays on the device; sums go to the host, where the small problems are solved. Single rows go
-there only if a sample of them is asked for. torch is imported when a tensor comes in, never before.
+Block functions run on blocks of the tensor through its array namespace. The columns that a pass
+makes stay on the device; sums are copied to the host, where the small problems are solved. Rows are
+copied only for samples. torch is imported when X is a tensor, not before.
 """
 
 from __future__ import annotations
@@ -16,14 +16,23 @@ from typing import Any
 import numpy as np
 
 from .blocks import check_block
-from .source import LARGEST, LARGEST32, BlockFunction, Columns, MemoryRows, Pass, all_equal
+from .source import (
+    LARGEST,
+    LARGEST32,
+    BlockFunction,
+    Columns,
+    MemoryRows,
+    Pass,
+    all_equal,
+    check_magnitude,
+)
 
-BLOCK_BYTES = 2**30  # of what is held at a time beside the rows
-HOST_ROWS = 100_000  # samples of at most this many rows are worked on by the host
+BLOCK_BYTES = 2**30  # for intermediate results of a block
+HOST_ROWS = 100_000  # samples of at most this many rows are processed on the host
 
 
 def is_tensor(X: Any) -> bool:
-    """Return whether X is a torch tensor or a cupy array; neither is imported for the question.
+    """Return whether X is a torch tensor or a cupy array, without importing either.
 
     Examples
     --------
@@ -34,31 +43,31 @@ def is_tensor(X: Any) -> bool:
 
 
 def as_tensor(X: Any) -> Any:
-    """Return a torch tensor of the same memory."""
+    """Return a torch tensor that shares the memory of X."""
     if type(X).__module__.partition(".")[0] == "torch":
         return X.detach()
     try:
         import torch
     except ImportError:
         raise ValueError(
-            "X is a cupy array, which is worked on through torch, and torch is not installed. "
-            "Install maxmargin[gpu], or pass X.get() to work on the host."
+            "X is a cupy array, which needs torch, and torch is not installed. Install "
+            "maxmargin[gpu], or pass X.get() to use the host."
         ) from None
     if not torch.cuda.is_available():
         raise ValueError(
             f"X is a cupy array, but torch {torch.__version__} finds no GPU. Install a torch "
-            "built for this device, or pass X.get() to work on the host."
+            "built for this device, or pass X.get() to use the host."
         )
     return torch.from_dlpack(X)
 
 
 def to_host(X: Any) -> Any:
-    """Return a numpy array of a tensor; anything else as it is."""
+    """Return a tensor as a numpy array; return anything else unchanged."""
     return as_tensor(X).cpu().numpy() if is_tensor(X) else X
 
 
 def tensor_rows(X: Any) -> Any:
-    """Return the rows of a tensor: an array if it is in the host's memory, else on its device."""
+    """Return the rows of a tensor, as an array if it is in the host's memory."""
     tensor = as_tensor(X)
     if tensor.layout != sys.modules["torch"].strided:
         raise ValueError(f"X is a tensor of layout {tensor.layout}; dense rows are needed.")
@@ -66,10 +75,10 @@ def tensor_rows(X: Any) -> Any:
 
 
 class HostTensorRows(MemoryRows):
-    """Rows of a tensor in the host's memory, worked on as an array."""
+    """Rows of a tensor in the host's memory, processed as an array."""
 
     def replaced(self, X: Any) -> MemoryRows:
-        """Return other values for the same user's container."""
+        """Return other values with the same user's container."""
         return HostTensorRows(X)
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
@@ -166,7 +175,7 @@ class DeviceRows:
             return self._with(xp.concat(parts))
 
     def check(self) -> None:
-        """Refuse values that are not finite, or whose squares are not."""
+        """Raise an error for values that are not finite or whose squares are not."""
         limit, xp = LARGEST if self.dtype == np.float64 else LARGEST32, self.xp
         largest = 0.0
         for where in self._blocks(0):
@@ -177,11 +186,7 @@ class DeviceRows:
                 row = self.host(part[bad : bad + 1, :])
                 check_block(row, row.shape, False, self.name, where.start + bad)
             largest = max(largest, -low, high)
-        if 0.0 < largest < 1.0 / limit:
-            raise ValueError(
-                f"The largest absolute value in X is {largest:.3g}; squares in {self.dtype} need "
-                f"it between {1.0 / limit:g} and {limit:g}. Rescale X."
-            )
+        check_magnitude(np.array([largest], self.dtype))
 
     def run(
         self,
@@ -243,7 +248,7 @@ class DeviceRows:
         return self.send(column)
 
     def _blocks(self, width: int) -> Iterator[slice]:
-        """Yield blocks of as many rows as a budget of memory allows."""
+        """Yield blocks of as many rows as the memory limit allows."""
         row_bytes = 4 * (self.shape[1] + width) * self.dtype.itemsize
         size = max(1024, BLOCK_BYTES // max(row_bytes, 1))
         return (slice(i, min(i + size, self.shape[0])) for i in range(0, self.shape[0], size))
@@ -299,7 +304,7 @@ class TensorRows(DeviceRows):
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Multiply float32 matrices with all their digits; say what to do if memory ends."""
+        """Multiply float32 matrices in full precision; explain what to do if memory runs out."""
         import torch
 
         before = torch.get_float32_matmul_precision()
@@ -310,13 +315,13 @@ class TensorRows(DeviceRows):
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(
                 f"The device ran out of memory: {str(error).split('. GPU')[0]}. Pass float32 rows, "
-                "lower n_components, or work on the host: X.cpu().numpy()."
+                "lower n_components, or use the host: X.cpu().numpy()."
             ) from error
         finally:
             torch.set_float32_matmul_precision(before)
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
-        """Return a column as what the user gave: a tensor or a cupy array."""
+        """Return a column in the user's container: a tensor or a cupy array."""
         tensor = super().like(column, names)
         if type(self.given).__module__.partition(".")[0] == "torch":
             return tensor

@@ -101,6 +101,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
         Number of rows (or sum of weights) of each cluster.
     exemplar_indices_ : ndarray of shape (n_clusters,)
         Most certain row of each cluster.
+    clusters_on_floor_ : ndarray of int
+        Clusters whose size ``balance`` decided.
     coef_, intercept_ : ndarray of shape (m, n_components) and (m,)
         In feature space; for the linear kernel they apply to X itself. Joint clusters have one row
         each, two-way splits ``m = n_clusters - 1``.

@@ -78,7 +78,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     Attributes
     ----------
-    labels_, cluster_sizes_, exemplar_indices_
+    labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_
         See :class:`AlternatingMarginClustering`.
     coef_, intercept_ : ndarray of shape (n_clusters, n_fitted) and (n_clusters,)
         Coefficients of the kernel values with the training rows, one classifier per cluster.

@@ -80,7 +80,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     Attributes
     ----------
-    labels_, cluster_sizes_, exemplar_indices_
+    labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_
         See :class:`AlternatingMarginClustering`.
     coef_, intercept_ : ndarray of shape (n_clusters, n_components) and (n_clusters,)
         One linear score per cluster. On centred features the intercepts are zero unless ``balance``

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 
-from .._core.init import fitted_kmeans, integer_seed
+from .._core.init import fitted_kmeans
 from .._core.links import Links
 from .._core.rows import Rows, cluster_means, scores
 from ._problem import PairProblem
@@ -87,7 +87,7 @@ def labels_start(rows: Rows, labels: np.ndarray, weights: np.ndarray, k: int) ->
 def kmeans_start(points: np.ndarray, k: int, rng, axes: np.ndarray | None = None) -> Start:
     """One run of k-means on the points, or on their projections on the axes."""
     projected = points if axes is None else points @ axes.T
-    model = fitted_kmeans(projected, k, integer_seed(rng), n_init=1)
+    model = fitted_kmeans(projected, k, int(rng.integers(2**31 - 1)), n_init=1)
     return nearest_centre_start(model.cluster_centers_, axes)
 
 

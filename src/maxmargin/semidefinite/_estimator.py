@@ -113,7 +113,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
 
     Attributes
     ----------
-    labels_, cluster_sizes_, exemplar_indices_
+    labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_
         See :class:`AlternatingMarginClustering`. ``labels_`` are the predictions of an SVM that is
         fitted to the signs of the leading eigenvector.
     coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
