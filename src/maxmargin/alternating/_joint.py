@@ -32,6 +32,7 @@ from .._core.regression import Factor, PiecewiseFit, factorise, fit_piecewise, f
 from .._core.rows import Rows, scores
 from .._core.size_floor import loss_kinks, row_losses
 from .._core.tree import in_root_features
+from .._data.source import RowSource
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of them, see
 OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
@@ -96,7 +97,14 @@ class Joint:
         """Return the weight of every cluster."""
         return np.bincount(labels, self.weights, minlength=self.task.k)
 
-    def solve(self, labels: np.ndarray, gap, loss=None, warm=None, above=np.inf) -> State:
+    def solve(
+        self,
+        labels: np.ndarray,
+        gap: float,
+        loss: str | None = None,
+        warm: PiecewiseFit | None = None,
+        above: float = np.inf,
+    ) -> State:
         """Return the k regressions on labels that are held, and F.
 
         ``loss`` can be another one; a lower bound ``above`` a value of F ends the solution early.
@@ -184,7 +192,14 @@ class Joint:
 
 
 def joint_search(
-    rows: Rows, data: FitInput, task: Task, raw, *, init: str, n_init, rng
+    rows: Rows,
+    data: FitInput,
+    task: Task,
+    raw: RowSource | None,
+    *,
+    init: str,
+    n_init: int | str,
+    rng: np.random.Generator,
 ) -> tuple[State, dict[str, Any]]:
     """Return the best state found, and how the k-means partition compares.
 

@@ -142,7 +142,13 @@ class LabelledCuts:
         intercept = self.constant * flat[end:] if self.constant else np.zeros(self.k)
         return flat[:end].reshape(self.k, -1), intercept
 
-    def look(self, coef: np.ndarray, intercept: np.ndarray, prices=None, fixed=None) -> Look:
+    def look(
+        self,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        prices: np.ndarray | None = None,
+        fixed: Any = None,
+    ) -> Look:
         """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
 
         Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
@@ -198,7 +204,7 @@ class LabelledCuts:
             self.shares = self.shares + look.moves.shares
         self.labels = look.labels
 
-    def add(self, look: Look, origin) -> None:
+    def add(self, look: Look, origin: Any) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
         vector = [look.vector.ravel(), self.constant * look.shares]
         self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), look.gain)
@@ -214,7 +220,13 @@ class LabelledCuts:
         self.shares = self.shares[keep]
 
 
-def cut_block(block: Block, parts, coef, levels, dtype):
+def cut_block(
+    block: Block,
+    parts: tuple[Any, ...],
+    coef: np.ndarray,
+    levels: tuple[np.ndarray, np.ndarray],
+    dtype: np.dtype,
+) -> tuple[tuple[Any, Any], tuple[Any, Any, Any]]:
     """Block function: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
 
     ``parts`` are weights and fixed labels, and with free labels also the old ones and the codes of
@@ -249,7 +261,14 @@ def cut_block(block: Block, parts, coef, levels, dtype):
     return (labels, codes), (gathered, sums, moves)
 
 
-def _tiled_pass(block: Block, coef, rule, labels, codes, sums) -> np.ndarray:
+def _tiled_pass(
+    block: Block,
+    coef: np.ndarray,
+    rule: tuple[np.ndarray, ...],
+    labels: np.ndarray,
+    codes: np.ndarray,
+    sums: np.ndarray,
+) -> np.ndarray:
     """Make the pass over rows that must be centred, or mapped, before they are multiplied."""
     columns = block.send(coef.T)
     weights, fixed = rule[:2]
@@ -263,7 +282,9 @@ def _tiled_pass(block: Block, coef, rule, labels, codes, sums) -> np.ndarray:
     return gathered
 
 
-def _moves(block: Block, weights, labels, before, k: int):
+def _moves(
+    block: Block, weights: np.ndarray, labels: np.ndarray, before: list[np.ndarray], k: int
+) -> tuple[Any, ...] | None:
     """Return columns, products, sums of codes and changes of gains of rows that change cluster."""
     old, codes = before[0], before[1:]
     moved = np.flatnonzero(labels != old)

@@ -167,7 +167,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     True
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
         "alpha": [StrOptions({"auto"}), STRENGTH],
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
@@ -286,7 +286,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         return fitted_model(problem, fmap, self.balance, report)
 
 
-def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) -> Model:
+def fitted_model(problem: Problem, features: Any, balance: float, extras: dict[str, Any]) -> Model:
     """Return what the search ended with, one score per cluster; warn if the floor decided."""
     cuts, (coef, intercept) = problem.cuts, problem.model
     raised = problem.floor_prices > problem.floor_prices.min()

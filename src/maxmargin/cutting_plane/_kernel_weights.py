@@ -70,7 +70,7 @@ class KernelWeights:
             total = float((squares**power).sum() ** (1.0 / power))
         if self.constant:
             total += float(intercept @ intercept) / self.constant**2
-        return 0.5 * self.alpha * total
+        return float(0.5 * self.alpha * total)
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
         """Return a lower bound for the cuts, and the best coefficients and intercepts."""
@@ -186,10 +186,13 @@ def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
 
 def normalised(weights: np.ndarray, p: float) -> np.ndarray:
     """Weights of p-norm one."""
-    return weights / (weights**p).sum() ** (1.0 / p)
+    length = float((weights**p).sum() ** (1.0 / p))
+    return weights / length
 
 
-def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
+def solve_cone_program(
+    vectors: np.ndarray, gains: np.ndarray, blocks: tuple[slice, ...], alpha: float, p: int
+) -> tuple[float, np.ndarray, np.ndarray]:
     """The subproblem as the paper solves it: a second order cone program, by clarabel.
 
     Returns its value, the coefficients (k, r) and the multipliers of the cuts. Variables: V, beta,

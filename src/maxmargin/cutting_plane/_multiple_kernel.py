@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +18,7 @@ from .._core.dedup import FitInput
 from .._core.features import is_text
 from .._core.model import Model
 from .._core.rows import concat
+from .._data.source import RowSource
 from ._cuts import LabelledCuts
 from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, size_terms
 from ._kernel_list import fit_stack, kernel_of, read_sources
@@ -132,7 +134,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     1.0
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: checks
             for name, checks in SHARED_CONSTRAINTS.items()
@@ -201,7 +203,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     # A stack of kernels is not one kernel matrix: rows and columns of X are not sliced alike.
     _pairwise = False
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray:
         """Return the features of the learned kernel: sqrt(beta_k) Phi_k(x), side by side.
 
         Parameters
@@ -217,7 +219,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         check_is_fitted(self)
         weights = np.array(list(self.kernel_weights_.values()))
         roots = np.repeat(np.sqrt(weights), [m.rank for m in self.feature_map_.maps])
-        return self._mapped(X, partial(feature_block, roots=roots), len(roots))
+        found: np.ndarray = self._mapped(X, partial(feature_block, roots=roots), len(roots))
+        return found
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
@@ -240,7 +243,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
-    def _listed(self, X) -> list:
+    def _listed(self, X: RowSource) -> list[Any]:
         """The kernels as a list."""
         if self.kernels == "default":
             if is_text(X):

@@ -272,7 +272,7 @@ class Problem:
         """
         tau = self.task.entropy
         wanted = divergence_prices(self.sizes, tau)
-        best: Any = None
+        best: tuple[float, Look, np.ndarray, np.ndarray] | None = None
         for _ in range(PRICE_TRIES if tau else 1):
             look, prices, raised = self._labelled(self.model, wanted)
             value = self._value(self.model, look)
@@ -282,6 +282,7 @@ class Problem:
             if value <= enough or look.moves is None or np.abs(asked - wanted).max() < SAME_PRICES:
                 break
             wanted = 0.5 * (wanted + asked)
+        assert best is not None
         return best
 
     def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
@@ -293,7 +294,9 @@ class Problem:
         raised = self._raised(model, wanted)
         return self.cuts.look(*model, wanted + raised), wanted + raised, raised
 
-    def _raised(self, model: Model, wanted, exact: bool = False, more: float = 1.0) -> np.ndarray:
+    def _raised(
+        self, model: Model, wanted: np.ndarray, exact: bool = False, more: float = 1.0
+    ) -> np.ndarray:
         """Return prices for the least size of every cluster, found on ``PROBE_ROWS`` at most.
 
         ``more`` than the least size can be asked for, if the probe promised too much.
@@ -377,7 +380,7 @@ def search(
     given: np.ndarray | None,
     init: str,
     n_init: int | str,
-    rng,
+    rng: np.random.Generator,
 ) -> tuple[Problem, dict[str, Any]]:
     """Return the problem of the lowest F that was found, and how candidates compare.
 
@@ -471,7 +474,9 @@ def search(
     return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
 
 
-def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
+def promised(
+    best: Problem, rivals: list[np.ndarray], cuts: LabelledCuts, task: Task
+) -> tuple[Problem, dict[str, float]]:
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
     compared: dict[str, float] = {}
     mine = best.host_labels()
@@ -489,7 +494,13 @@ def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     return best, compared
 
 
-def kmeans_partition(cuts: LabelledCuts, raw: RowSource | None, at, within, rng) -> np.ndarray:
+def kmeans_partition(
+    cuts: LabelledCuts,
+    raw: RowSource | None,
+    at: np.ndarray,
+    within: np.ndarray | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
     """Return the k-means partition of the rows ``at``, as they were before they were mapped.
 
     If they are a sample of more rows, it is found on those ``within`` it alone: they are brought to
@@ -505,10 +516,11 @@ def kmeans_partition(cuts: LabelledCuts, raw: RowSource | None, at, within, rng)
     centres = cluster_means(Rows(points), labels, weights, cuts.k)
     rows = replace(rows, offset=centres.mean(axis=0))
     centres = centres - rows.offset
-    return (2.0 * scores(rows, centres) - (centres**2).sum(axis=1)).argmax(axis=1)
+    near = 2.0 * scores(rows, centres) - (centres**2).sum(axis=1)
+    return np.asarray(near.argmax(axis=1))
 
 
-def column_block(_block, parts):
+def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
     """Block function: the part of a column, which is brought to the host."""
     return (), parts[0]
 
@@ -524,7 +536,9 @@ def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndar
     return labels
 
 
-def subsample(cuts: LabelledCuts, task: Task, size: int, rng):
+def subsample(
+    cuts: LabelledCuts, task: Task, size: int, rng: np.random.Generator
+) -> tuple[LabelledCuts, Task, np.ndarray]:
     """Return cuts on so many random rows, the task with the floor in proportion, and the rows."""
     few = sampled_rows(cuts.known, size, rng)
     if len(few) == cuts.rows.shape[0]:
