@@ -15,7 +15,9 @@ cut under any labels, so it is kept, and only rows that change cluster are touch
     A_c[p] = sum_{c_i != 0, y_i = p} v_i z_i - sum_{c_i = p} v_i z_i
     g_c    = sum_{c_i != 0, c_i != y_i} v_i
 
-with the rows' shares v of the total weight.
+with the rows' shares v of the total weight and the code c_i of row i in the constraint: 0 if the
+row says nothing, else the cluster r* of equation (14), stored as 1 + r*. The first sum of A_c is
+the subgradient (18), the second the linear part of (11): constraint (20) is xi >= g_c - <A_c, W>.
 """
 
 from __future__ import annotations

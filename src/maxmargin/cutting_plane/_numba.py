@@ -11,7 +11,9 @@ from .._core.numba_sparse import U, csr_row_scores
 
 @njit(cache=True, nogil=True)
 def _row_rule(row, weight, fixed, intercept, prices, sums):
-    """Label of a row with given scores and its rival, -1 where the row says nothing.
+    """Label of a row with given scores and its rival r*, -1 where the row says nothing.
+
+    The loss is (8) for the label of the largest score, and that of Crammer and Singer for others.
 
     ``sums`` collects the loss, the weight of coded rows, of every cluster, and of the codes.
     """

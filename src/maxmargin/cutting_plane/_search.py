@@ -11,6 +11,9 @@ cuts to a certified gap (:meth:`Problem.solve`); the labels that a model prefers
 place if they lower F (:meth:`Problem.descend`, CCCP with a check), so F never rises.
 :func:`search` compares initial labels on few rows, follows the best two on more, and makes sure
 that neither the k-means partition nor given labels have a lower F.
+
+A *price* is added to the scores of a cluster when rows choose their labels, and only then: the loss
+is that of the scores alone. Prices keep a size floor or follow the preference for even sizes.
 """
 
 from __future__ import annotations
@@ -106,11 +109,15 @@ class Problem:
         Added to the scores: then the model's labels are the labels of the cuts.
     floor_prices : ndarray of shape (k,)
         The part of the prices that the size floor asked for.
+    ahead : tuple of ndarray
+        The model that is best for the cuts, which are not all constraints: solution of (20).
     objective, bound : float
         F of the labels at the model, and a lower bound on F of the labels.
     sizes : ndarray of shape (k,)
     history : list of float
         Objective after every pass.
+    reason : str or None
+        Why to stop; None to go on.
     """
 
     def __init__(self, cuts: LabelledCuts, task: Task, penalty: Penalty | None = None):
@@ -264,6 +271,44 @@ class Problem:
             _, point, prices, raised = best
             self.take(self.cuts.look(*point, prices), point, prices, raised)
 
+    def follow_paper(self) -> None:
+        """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most, (15)."""
+        best: Any = (np.inf,)
+        since = 0
+        while self.reason is None:
+            last, steps = np.inf, 0
+            point: Model = self.ahead
+            while True:  # Algorithm 2: labels, then (20), in turn, while that gains 1 %
+                look, *_ = self._labelled(point, np.zeros(self.cuts.k))
+                self.cuts.adopt(look)
+                bound, point = self.penalty.solve(self.cuts)
+                steps += 1
+                if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
+                    break
+                if steps >= self.task.max_iter:
+                    break
+                last = bound
+            look, prices, raised = self._labelled(point, np.zeros(self.cuts.k))
+            self.cuts.adopt(look)
+            # It stops when the new constraint is violated by epsilon at most: before it is added.
+            bound = self.penalty.solve(self.cuts)[0]
+            self.take(replace(look, moves=None), point, prices, raised)
+            self.bound = bound
+            self.cuts.prune()
+            since += 1
+            if self.objective < best[0]:
+                best, since = (self.objective, point, prices, raised), 0
+            if self.solved:
+                self.reason = CONVERGED
+            elif since >= PATIENCE:
+                self.reason = self.reason or STALLED
+        value, point, prices, raised = best
+        if self.objective > value:
+            self.take(self.cuts.look(*point, prices), point, prices, raised)
+        if not self.solved:  # the labels of the best model are held, and its problem solved
+            self.reason = None if self.reason == STALLED else self.reason
+            self.descend(self.task.tol / self.objective)
+
     def _relabelled(self, enough: float) -> tuple[float, Look, np.ndarray, np.ndarray]:
         """Return the lowest F that labels of the model have, the pass and its prices.
 
@@ -327,44 +372,6 @@ class Problem:
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
         self.take(look, self.model, wanted + raised, raised)
-
-    def follow_paper(self) -> None:
-        """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
-        best: Any = (np.inf,)
-        since = 0
-        while self.reason is None:
-            last, steps = np.inf, 0
-            point: Model = self.ahead
-            while True:  # Algorithm 2: labels and model in turn, while that gains 1 %
-                look, *_ = self._labelled(point, np.zeros(self.cuts.k))
-                self.cuts.adopt(look)
-                bound, point = self.penalty.solve(self.cuts)
-                steps += 1
-                if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
-                    break
-                if steps >= self.task.max_iter:
-                    break
-                last = bound
-            look, prices, raised = self._labelled(point, np.zeros(self.cuts.k))
-            self.cuts.adopt(look)
-            # It stops when the new constraint is violated by epsilon at most: before it is added.
-            bound = self.penalty.solve(self.cuts)[0]
-            self.take(replace(look, moves=None), point, prices, raised)
-            self.bound = bound
-            self.cuts.prune()
-            since += 1
-            if self.objective < best[0]:
-                best, since = (self.objective, point, prices, raised), 0
-            if self.solved:
-                self.reason = CONVERGED
-            elif since >= PATIENCE:
-                self.reason = self.reason or STALLED
-        value, point, prices, raised = best
-        if self.objective > value:
-            self.take(self.cuts.look(*point, prices), point, prices, raised)
-        if not self.solved:  # the labels of the best model are held, and its problem solved
-            self.reason = None if self.reason == STALLED else self.reason
-            self.descend(self.task.tol / self.objective)
 
 
 def halfway(model: Model, ahead: Model) -> Model:
