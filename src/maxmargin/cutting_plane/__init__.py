@@ -76,8 +76,9 @@ For a pool of cuts the dual has one variable per cut and no cone,
 .. math::
     \max_{a \ge 0,\, 1'a \le 1}\; g'a - \frac{1}{2\alpha} |q(a)|_{p/(p-1)}, \qquad q_k = a'G_k a
 
-with the products G_k of the cuts in the features of kernel k. It is solved by a few tiny QPs: one for given beta, then beta follows q. The difference between
-the norm of q and beta'q, halved and over alpha, is the duality gap, for free.
+with the products G_k of the cuts in the features of kernel k. It is solved by a few tiny QPs: one
+for given beta, then beta follows q. The difference between the norm of q and beta'q, halved and
+over alpha, is the duality gap, for free.
 
 ===========================================  =======================================================
 in the paper                                 here
