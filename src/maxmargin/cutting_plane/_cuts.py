@@ -33,6 +33,8 @@ from .._data.source import TILE, all_equal, repeated
 from ._device import device_moves, device_pass
 from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
 
+Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
+
 
 @dataclass(frozen=True)
 class Look:
@@ -40,6 +42,10 @@ class Look:
 
     Attributes
     ----------
+    model : tuple of ndarray
+        W: coefficients (k, r) and intercepts (k,).
+    wanted, raised : ndarray of shape (k,)
+        Prices for even sizes and for the size floor, which were added to the scores for the labels.
     loss : float
         Mean hinge loss for the labels of the pass.
     sizes : ndarray of shape (k,)
@@ -51,10 +57,14 @@ class Look:
         Sums of the cut's codes: its product with a constant feature, which is the intercept's.
     labels, codes : column of n entries
         They stay where the rows are.
-    moves : Moves or None
-        What the rows that change cluster add to the cuts so far; None where labels are fixed.
+    moves : tuple of ndarray or None
+        What the rows that change cluster add to the vectors (m, k * r), gains (m,) and shares
+        (m, k) of the cuts so far; None if none does, or labels are fixed.
     """
 
+    model: Model
+    wanted: np.ndarray
+    raised: np.ndarray
     loss: float
     sizes: np.ndarray
     vector: np.ndarray
@@ -62,16 +72,7 @@ class Look:
     shares: np.ndarray
     labels: Any
     codes: Any
-    moves: Moves | None
-
-
-@dataclass(frozen=True)
-class Moves:
-    """Changes of the cuts: vectors (m, k * r), gains (m,) and sums of codes (m, k)."""
-
-    vectors: np.ndarray
-    gains: np.ndarray
-    shares: np.ndarray
+    moves: tuple[np.ndarray, np.ndarray, np.ndarray] | None
 
 
 class LabelledCuts:
@@ -127,7 +128,7 @@ class LabelledCuts:
             columns.append(np.arange(places.size, width))
         self.pool = CutPool(width, tuple(columns) or None)
         self.codes: list[Any] = []
-        self.origins: list[Any] = []
+        self.origins: list[Model] = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
 
@@ -148,17 +149,19 @@ class LabelledCuts:
         self,
         coef: np.ndarray,
         intercept: np.ndarray,
-        prices: np.ndarray | None = None,
+        wanted: np.ndarray | None = None,
+        raised: np.ndarray | None = None,
         fixed: Any = None,
     ) -> Look:
-        """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
+        """One pass at W: labels by scores and prices (or ``fixed``), loss, the most violated cut.
 
         Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
         in a file are read once.
         """
         rows, k, cuts = self.rows, self.k, len(self.codes)
-        prices = np.zeros(k) if prices is None else prices
-        levels = intercept.astype(rows.dtype), prices.astype(rows.dtype)
+        wanted = np.zeros(k) if wanted is None else wanted
+        raised = np.zeros(k) if raised is None else raised
+        levels = intercept.astype(rows.dtype), (wanted + raised).astype(rows.dtype)
         columns = [self.weights, self.known if fixed is None else fixed]
         if fixed is None and self.codes:
             columns += [self.labels, *self.codes]
@@ -177,11 +180,18 @@ class LabelledCuts:
                 sums += more
                 gains += gained
         self.n_passes += 1
-        if moved is not None and rows.is_sparse:  # the rows were added up as they are stored
-            offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
-            moved = (moved - np.outer(sums, offset)) * rows.scale
+        change = None
+        if moved is not None:
+            if rows.is_sparse:  # they were added up as they are stored
+                offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+                moved = (moved - np.outer(sums, offset)) * rows.scale
+            changes = moved.reshape(cuts, -1), gains, sums.reshape(cuts, k)
+            change = changes[0] / self.total, changes[1] / self.total, changes[2] / self.total
         vector, mean = found[0] / self.total, found[1] / self.total
         return Look(
+            model=(coef, intercept),
+            wanted=wanted,
+            raised=raised,
             loss=float(mean[0]),
             sizes=found[1][2 : 2 + k],
             vector=vector,
@@ -189,29 +199,24 @@ class LabelledCuts:
             shares=mean[2 + k :],
             labels=made[0],
             codes=made[1],
-            moves=None
-            if moved is None
-            else Moves(
-                moved.reshape(cuts, -1) / self.total,
-                gains / self.total,
-                sums.reshape(cuts, k) / self.total,
-            ),
+            moves=change,
         )
 
     def adopt(self, look: Look) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
         if look.moves is not None:
-            moved = [look.moves.vectors, self.constant * look.moves.shares]
-            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), look.moves.gains)
-            self.shares = self.shares + look.moves.shares
+            vectors, gains, shares = look.moves
+            moved = [vectors, self.constant * shares]
+            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), gains)
+            self.shares = self.shares + shares
         self.labels = look.labels
 
-    def add(self, look: Look, origin: Any) -> None:
+    def add(self, look: Look) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
         vector = [look.vector.ravel(), self.constant * look.shares]
         self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), look.gain)
         self.codes.append(look.codes)
-        self.origins.append(origin)
+        self.origins.append(look.model)
         self.shares = np.concatenate([self.shares, look.shares[None, :]])
 
     def prune(self) -> None:
@@ -253,7 +258,7 @@ def cut_block(
         if block.is_sparse:
             X, flat = block.data, np.zeros(width * k, block.dtype)
             matrix = X.data, X.indices, X.indptr
-            csr_cut_pass(matrix, 0, columns.ravel(), shift, rule, labels, codes, flat, sums)
+            csr_cut_pass(matrix, columns.ravel(), shift, rule, labels, codes, flat, sums)
             gathered = flat.reshape(width, k).T.astype(np.float64)
         else:
             gathered, stored = np.zeros((k, width)), np.ascontiguousarray(block.data)
@@ -309,5 +314,5 @@ def _moves(
     X = chosen.data
     touched, places = np.unique(X.indices, return_inverse=True)
     gathered, sums = np.zeros((cuts, k, len(touched))), np.zeros((cuts, k))
-    csr_move_pass((X.data, places, X.indptr), 0, *given, gathered, sums, gains)
+    csr_move_pass((X.data, places, X.indptr), *given, gathered, sums, gains)
     return touched, gathered.reshape(cuts * k, -1), sums.ravel(), gains

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.qp import QpSolution, ScoreBalance, solve_qp
-from ._cuts import LabelledCuts
+from ._cuts import LabelledCuts, Model
 
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
 UNUSED = 1e-7  # multiplier below which the cone program makes no use of a cut
@@ -72,7 +72,7 @@ class KernelWeights:
             total += float(intercept @ intercept) / self.constant**2
         return float(0.5 * self.alpha * total)
 
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
         """Return a lower bound for the cuts, and the best coefficients and intercepts."""
         pool, k, count = cuts.pool, cuts.k, len(self.blocks)
         if self.solver == "socp" and not self.even:

@@ -32,7 +32,7 @@ from .._core.label_starts import N_STARTS, kicked, label_starts, named, sampled_
 from .._core.numba_fill import fill_clusters
 from .._core.rows import Rows, cluster_means, scores
 from .._data.source import RowSource, SchedulerLost
-from ._cuts import LabelledCuts, Look
+from ._cuts import LabelledCuts, Look, Model
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
@@ -50,16 +50,13 @@ STALE = 200  # cuts for given labels by which the gap does not shrink
 CCCP_STOP = 0.01  # of the paper's CCCP
 
 
-Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
-
-
 class Penalty(Protocol):
     """What a model costs beside its loss."""
 
     def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
         """Return what coefficients and intercepts cost."""
 
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
         """Return a lower bound on the penalty and loss, and the model that is best for the cuts."""
 
 
@@ -150,8 +147,7 @@ class Problem:
         cuts = self.cuts
         coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
         model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
-        free = np.zeros(cuts.k)
-        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)), model, free, free)
+        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)))
         return self
 
     def follow(self, other: Problem) -> Problem:
@@ -160,23 +156,22 @@ class Problem:
         The cuts in use there are found again here, at the models that they came from; without them
         the first models on all rows would be those of one or two cuts.
         """
-        look, prices, raised = self._labelled(other.model, other.prices - other.floor_prices)
-        self.take(look, other.model, prices, raised)
+        self.take(self._labelled(other.model, other.prices - other.floor_prices))
         use = other.cuts.pool.multipliers
         for at in np.argsort(-use, kind="stable")[: np.count_nonzero(use > 0)]:
             if self.solved:
                 break
-            origin: Model = other.cuts.origins[at]
-            self.cuts.add(self.cuts.look(*origin, fixed=self.cuts.labels), origin)
+            self.cuts.add(self.cuts.look(*other.cuts.origins[int(at)], fixed=self.cuts.labels))
             self._solve_cuts()
         return self
 
-    def take(self, look: Look, model: Model, prices: np.ndarray, raised: np.ndarray) -> None:
-        """Adopt the labels of a pass at a model, and its cut."""
+    def take(self, look: Look) -> None:
+        """Adopt the labels of a pass, its model and its cut."""
         self.cuts.adopt(look)
-        self.cuts.add(look, model)
-        self.model, self.prices, self.floor_prices, self.sizes = model, prices, raised, look.sizes
-        self.objective = self._value(model, look)
+        self.cuts.add(look)
+        self.model, self.sizes = look.model, look.sizes
+        self.prices, self.floor_prices = look.wanted + look.raised, look.raised
+        self.objective = self._value(look)
         self._solve_cuts()
         self._count()
 
@@ -186,10 +181,10 @@ class Problem:
         limit = MAX_ITER if len(self.history) >= self.task.max_iter else None
         self.reason = self.task.watch(self.objective) or self.reason or limit
 
-    def _value(self, model: Model, look: Look) -> float:
-        """Return F of the labels of a pass at the model of the pass."""
+    def _value(self, look: Look) -> float:
+        """Return F of the labels of a pass at its model."""
         size_term = size_divergence(look.sizes, self.task.entropy)
-        return self.penalty.value(*model) + look.loss + size_term
+        return self.penalty.value(*look.model) + look.loss + size_term
 
     def _solve_cuts(self) -> None:
         """Find the best model for the cuts, and with it the bound."""
@@ -211,9 +206,9 @@ class Problem:
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
             point = halfway(self.model, self.ahead)
             look = self.cuts.look(*point, fixed=self.cuts.labels)
-            self.cuts.add(look, point)
+            self.cuts.add(look)
             self._solve_cuts()
-            value = self._value(point, look)
+            value = self._value(look)
             if value < self.objective:
                 self.model, self.objective = point, value
             self.cuts.prune()
@@ -231,14 +226,14 @@ class Problem:
             while True:
                 self.solve(0.95 * gap)
                 enough = (1.0 - LOWER * gap) * self.objective
-                value, look, prices, raised = self._relabelled(enough)
-                if look.moves is None or value > enough:
+                look = self._relabelled(enough)
+                if look.moves is None or self._value(look) > enough:
                     break
-                self.take(look, self.model, prices, raised)
+                self.take(look)
                 if self.reason is not None:
                     return
             # The labels of the model, also if F rises by the rounding to whole rows.
-            self.take(look, self.model, prices, raised)
+            self.take(look)
             if self.gap <= gap * self.objective or self.reason is not None:
                 return
 
@@ -252,35 +247,27 @@ class Problem:
             self.penalty = self.task.penalty
             self.objective += self.penalty.value(*self.model)
             self._solve_cuts()
-        best: Any = (np.inf,)
-        since = 0
-        point: Model = self.model
+        lowest, since, point = np.inf, 0, self.model
         while since < PATIENCE and self.reason is None:
-            look, prices, raised = self._labelled(
-                point, divergence_prices(self.sizes, self.task.entropy)
-            )
-            self.take(look, point, prices, raised)
+            look = self._labelled(point, divergence_prices(self.sizes, self.task.entropy))
+            self.take(look)
             self.cuts.prune()
-            since = 0 if self.objective < (1.0 - PROGRESS) * best[0] else since + 1
-            if self.objective < best[0]:
-                best = self.objective, point, prices, raised
+            since = 0 if self.objective < (1.0 - PROGRESS) * lowest else since + 1
+            if self.objective < lowest:
+                lowest, best = self.objective, look
             if self.gap <= WANDERED * self.objective:
                 break
-            point = halfway(best[1], self.ahead)
-        if self.objective > best[0]:
-            _, point, prices, raised = best
-            self.take(self.cuts.look(*point, prices), point, prices, raised)
+            point = halfway(best.model, self.ahead)
+        if self.objective > lowest:
+            self.take(self.cuts.look(*best.model, best.wanted, best.raised))
 
     def follow_paper(self) -> None:
         """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most, (15)."""
-        best: Any = (np.inf,)
-        since = 0
+        free, lowest, since = np.zeros(self.cuts.k), np.inf, 0
         while self.reason is None:
-            last, steps = np.inf, 0
-            point: Model = self.ahead
+            last, steps, point = np.inf, 0, self.ahead
             while True:  # Algorithm 2: labels, then (20), in turn, while that gains 1 %
-                look, *_ = self._labelled(point, np.zeros(self.cuts.k))
-                self.cuts.adopt(look)
+                self.cuts.adopt(self._labelled(point, free))
                 bound, point = self.penalty.solve(self.cuts)
                 steps += 1
                 if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
@@ -288,56 +275,52 @@ class Problem:
                 if steps >= self.task.max_iter:
                     break
                 last = bound
-            look, prices, raised = self._labelled(point, np.zeros(self.cuts.k))
+            look = self._labelled(point, free)
             self.cuts.adopt(look)
             # It stops when the new constraint is violated by epsilon at most: before it is added.
             bound = self.penalty.solve(self.cuts)[0]
-            self.take(replace(look, moves=None), point, prices, raised)
+            self.take(replace(look, moves=None))
             self.bound = bound
             self.cuts.prune()
             since += 1
-            if self.objective < best[0]:
-                best, since = (self.objective, point, prices, raised), 0
+            if self.objective < lowest:
+                lowest, best, since = self.objective, look, 0
             if self.solved:
                 self.reason = CONVERGED
             elif since >= PATIENCE:
                 self.reason = self.reason or STALLED
-        value, point, prices, raised = best
-        if self.objective > value:
-            self.take(self.cuts.look(*point, prices), point, prices, raised)
+        if self.objective > lowest:
+            self.take(self.cuts.look(*best.model, best.wanted, best.raised))
         if not self.solved:  # the labels of the best model are held, and its problem solved
             self.reason = None if self.reason == STALLED else self.reason
             self.descend(self.task.tol / self.objective)
 
-    def _relabelled(self, enough: float) -> tuple[float, Look, np.ndarray, np.ndarray]:
-        """Return the lowest F that labels of the model have, the pass and its prices.
+    def _relabelled(self, enough: float) -> Look:
+        """Return the pass whose labels have the lowest F at the model.
 
         The search for prices ends when F is ``enough``.
         The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
         """
-        tau = self.task.entropy
+        tau, lowest = self.task.entropy, np.inf
         wanted = divergence_prices(self.sizes, tau)
-        best: tuple[float, Look, np.ndarray, np.ndarray] | None = None
         for _ in range(PRICE_TRIES if tau else 1):
-            look, prices, raised = self._labelled(self.model, wanted)
-            value = self._value(self.model, look)
-            if best is None or value < best[0]:
-                best = value, look, prices, raised
+            look = self._labelled(self.model, wanted)
+            value = self._value(look)
+            if value < lowest or lowest == np.inf:
+                lowest, best = value, look
             asked = divergence_prices(look.sizes, tau)
             if value <= enough or look.moves is None or np.abs(asked - wanted).max() < SAME_PRICES:
                 break
             wanted = 0.5 * (wanted + asked)
-        assert best is not None
         return best
 
-    def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
-        """Return a pass with free labels that respect the size floor, and its prices."""
+    def _labelled(self, model: Model, wanted: np.ndarray) -> Look:
+        """Return a pass with free labels that respect the size floor."""
         if not self.floor_prices.any():
             look = self.cuts.look(*model, wanted)
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
-                return look, wanted, np.zeros(self.cuts.k)
-        raised = self._raised(model, wanted)
-        return self.cuts.look(*model, wanted + raised), wanted + raised, raised
+                return look
+        return self.cuts.look(*model, wanted, self._raised(model, wanted))
 
     def _raised(
         self, model: Model, wanted: np.ndarray, exact: bool = False, more: float = 1.0
@@ -368,10 +351,10 @@ class Problem:
         blocked = not self.cuts.rows.source.in_memory
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
             raised = self._raised(self.model, wanted, exact=not blocked, more=more)
-            look = self.cuts.look(*self.model, wanted + raised)
+            look = self.cuts.look(*self.model, wanted, raised)
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
-        self.take(look, self.model, wanted + raised, raised)
+        self.take(look)
 
 
 def halfway(model: Model, ahead: Model) -> Model:
