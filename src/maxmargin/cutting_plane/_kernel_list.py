@@ -114,10 +114,6 @@ class FeatureStack:
         )
         return replace(self, sources=sources, maps=tuple(m.sent(send, xp) for m in self.maps))
 
-    def stored_rows(self, X: Any, n_jobs: int = 1) -> Rows:
-        """The same rows of features, mapped once and kept."""
-        return mapped_rows(self, X, n_jobs)
-
 
 def fit_stack(
     X: RowSource,
@@ -167,7 +163,7 @@ def fit_stack(
             fmap = replace(fmap, scale=1.0)
         maps.append(fmap)
     stack = FeatureStack(tuple(sources), tuple(maps))
-    return stack, stack.stored_rows(X, n_jobs)
+    return stack, mapped_rows(stack, X, n_jobs)
 
 
 def read_sources(kernels: Any, X: RowSource, names: Names) -> list[Source]:

@@ -20,10 +20,9 @@ from .._core.model import Model
 from .._core.rows import concat
 from .._data.source import RowSource
 from ._cuts import LabelledCuts
-from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, size_terms
+from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, searched
 from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import KernelWeights
-from ._search import Task, search
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -292,27 +291,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
         constant = CONSTANT if intercept else 0.0
         penalty = KernelWeights(alpha, p, fmap.blocks, self.score_balance, constant=constant)
-        entropy, floor = size_terms(self.size_entropy, self.balance, weights, k, data.whole)
-        task = Task(
-            penalty=penalty,
-            floor=floor,
-            entropy=entropy,
-            nesting="labels",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            watch=data.watch,
-            features=fmap,
-            opening=replace(penalty, even=True) if count > 1 else None,
-        )
-        problem, report = search(
-            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
-            task,
-            None if self._has_matrices() else X,
-            given=None if data.initial is None else data.initial[chosen],
-            init=self.init,
-            n_init=self.n_init,
-            rng=data.rng,
-        )
+        cuts = LabelledCuts(rows, weights, known, k, fmap.blocks, constant)
+        raw = None if self._has_matrices() else X
+        given = None if data.initial is None else data.initial[chosen]
+        opening = replace(penalty, even=True) if count > 1 else None
+        options = {"size_entropy": self.size_entropy, "opening": opening}
+        problem, report = searched(self, data, cuts, penalty, raw, given, fmap, **options)
         if self.solver == "socp":  # too slow for the search
             problem.penalty = replace(penalty, solver="socp")
             problem.descend(self.tol)

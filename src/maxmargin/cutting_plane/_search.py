@@ -71,7 +71,6 @@ class Task:
         Least weight of a cluster.
     entropy : float
         tau, the strength of the preference for even sizes.
-    nesting : {"labels", "paper"}
     tol : float
         Relative gap of the result; the paper's epsilon with its nesting.
     max_iter : int
@@ -80,6 +79,7 @@ class Task:
         Called with the objective after every pass; a string that it returns ends the search.
     features : feature map
         That the rows come from, for a checkpoint.
+    nesting : {"labels", "paper"}
     opening : Penalty or None
         Simpler penalty, nowhere below ``penalty``, under which candidates are compared.
     """
@@ -87,12 +87,12 @@ class Task:
     penalty: Penalty
     floor: float
     entropy: float
-    nesting: str
     tol: float
     max_iter: int
     watch: Callable[[float], str | None]
     features: Any = None
-    opening: Any = None
+    nesting: str = "labels"
+    opening: Penalty | None = None
 
 
 class Problem:
