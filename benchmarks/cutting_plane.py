@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-import maxmargin.cutting_plane._cuts
+import maxmargin._core.qp
 from _data import load, run_sections, table
 from maxmargin import CuttingPlaneMarginClustering
 from maxmargin._core.features import centred_rows
@@ -106,13 +106,13 @@ def qp():
         seen.append((gram, gains, time.perf_counter() - start, solution.residual))
         return solution
 
-    maxmargin.cutting_plane._cuts.solve_qp = watched
+    maxmargin._core.qp.solve_qp = watched
     X, _ = load("digits")
     for k in (2, 4, 10):
         CuttingPlaneMarginClustering(
             k, kernel="linear", alpha=5e-4, tol=1e-4, n_init=3, random_state=0
         ).fit(X)
-    maxmargin.cutting_plane._cuts.solve_qp = solve_qp
+    maxmargin._core.qp.solve_qp = solve_qp
     rows = []
     for low, high in ((1, 20), (20, 60), (60, 130)):
         group = [s for s in seen if low <= len(s[1]) < high]

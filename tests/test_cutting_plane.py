@@ -127,7 +127,7 @@ def test_cuts_follow_their_formula_under_any_labels(kind):
         W = rng.normal(size=(k, 5))
         look = cuts.look(W, np.zeros(k), rng.normal(size=k))
         cuts.adopt(look)
-        cuts.add(look, (W, np.zeros(k)))
+        cuts.add(look)
     v = weights / weights.sum()
     for j, codes in enumerate(cuts.codes):
         A, coded = np.zeros((k, 5)), codes > 0

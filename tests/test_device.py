@@ -194,7 +194,7 @@ def test_looks_and_moves_equal_those_in_memory(data, weights, on, far):
         looks = [cuts.look(coef, intercept, prices) for cuts in (here, there)]
         for cuts, look in zip((here, there), looks):
             cuts.adopt(look)
-            cuts.add(look, (coef, intercept))
+            cuts.add(look)
         assert (host(there.labels) == here.labels).all()
         assert (host(looks[1].codes) == looks[0].codes).all()
         assert looks[1].loss == pytest.approx(looks[0].loss, rel=1e-9)

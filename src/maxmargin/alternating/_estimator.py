@@ -146,7 +146,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
     True
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
         "loss": [StrOptions(set(LOSSES))],
         "epsilon": [Interval(Real, 0, 1, closed="left")],
@@ -212,7 +212,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def to_svm(self, X, **svc_params) -> SVC:
+    def to_svm(self, X: Any, **svc_params: Any) -> SVC:
         """Fit a sparse :class:`sklearn.svm.SVC` to the labels (section III-B of the paper).
 
         Parameters
@@ -300,9 +300,9 @@ class AlternatingMarginClustering(BaseMarginClustering):
 
     def _is_joint(self) -> bool:
         if self.multi_class != "auto" or self.n_clusters != 2:
-            return self.n_clusters > 1 and self.multi_class != "recursive"
+            return bool(self.n_clusters > 1 and self.multi_class != "recursive")
         asked = (self.alpha, self.balance, self.epsilon) != ("auto", "auto", 0.05)
-        return not (asked or self._two_way_settings())
+        return not asked and not self._two_way_settings()
 
     def _kernel(self) -> Any:
         if not (isinstance(self.kernel, str) and self.kernel == "auto"):

@@ -36,6 +36,7 @@ from .._core.size_floor import (
     size_divergence,
 )
 from .._core.tree import in_root_features
+from .._data.source import RowSource
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of them, see
 OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
@@ -100,7 +101,14 @@ class Joint:
         """Return the weight of every cluster."""
         return np.bincount(labels, self.weights, minlength=self.task.k)
 
-    def solve(self, labels: np.ndarray, gap, loss=None, warm=None, above=np.inf) -> State:
+    def solve(
+        self,
+        labels: np.ndarray,
+        gap: float,
+        loss: str | None = None,
+        warm: PiecewiseFit | None = None,
+        above: float = np.inf,
+    ) -> State:
         """Return the k regressions on labels that are held, and F.
 
         ``loss`` can be another one; a lower bound ``above`` a value of F ends the solution early.
@@ -188,7 +196,14 @@ class Joint:
 
 
 def joint_search(
-    rows: Rows, data: FitInput, task: Task, raw, *, init: str, n_init, rng
+    rows: Rows,
+    data: FitInput,
+    task: Task,
+    raw: RowSource | None,
+    *,
+    init: str,
+    n_init: int | str,
+    rng: np.random.Generator,
 ) -> tuple[State, dict[str, Any]]:
     """Return the best state found, and how the k-means partition compares.
 

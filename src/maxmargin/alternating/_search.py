@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
+from .._core.dedup import FitInput
 from .._core.descent import Outcome, descend
 from .._core.features import centred_rows, evaluate_kernel, median_distance
 from .._core.init import kmeans_labels
@@ -40,6 +41,7 @@ from .._core.tree import (
     leaf_rows,
     oriented_split,
 )
+from .._data.source import RowSource
 
 TARGET_DOF = 20.0
 ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
@@ -141,7 +143,13 @@ class Stage:
 
 
 def split_rows(
-    rows: Rows, sample, indices, known, start, sizes: Sizes, settings: Settings
+    rows: Rows,
+    sample: FitInput,
+    indices: np.ndarray,
+    known: np.ndarray,
+    start: np.ndarray | None,
+    sizes: Sizes,
+    settings: Settings,
 ) -> tuple[np.ndarray, FittedSplit]:
     """Split some rows in two, with features centred and scaled on these rows."""
     weights = sample.weights[indices]
@@ -180,7 +188,14 @@ def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
     return shrinkage, factor * shrinkage
 
 
-def search(problem, X, start, shrinkage, alpha, settings) -> Outcome:
+def search(
+    problem: Problem,
+    X: RowSource | None,
+    start: np.ndarray | None,
+    shrinkage: float,
+    alpha: float,
+    settings: Settings,
+) -> Outcome:
     """Best outcome over the starts by objective; on a subsample first if rows are many."""
     n = len(problem.weights)
     final = Stage(problem, settings.loss, alpha, settings.gap, settings.midpoints)
@@ -223,7 +238,7 @@ def starts_of(problem: Problem, X: Any, settings: Settings) -> list[np.ndarray]:
     features = factor.rows.values()
     points = X if settings.mapped and X is not None else features
 
-    def kmeans_signs(where, n_runs):
+    def kmeans_signs(where: Any, n_runs: int) -> np.ndarray:
         labels = kmeans_labels(where, 2, weights, rng, n_runs)
         return np.where(labels == labels[0], -1, 1).astype(np.int8)
 
@@ -278,14 +293,16 @@ def _carried_cut(points: Any, problem: Problem, settings: Settings) -> np.ndarra
     return np.where(scores(factor.rows, coef)[:, 0] > 0, 1, -1).astype(np.int8)
 
 
-def spectral_signs(X, kernel_gamma: float, weights, sizes: Sizes, rng) -> np.ndarray:
+def spectral_signs(
+    X: Any, gamma: float, weights: np.ndarray, sizes: Sizes, rng: np.random.Generator
+) -> np.ndarray:
     """Two-way normalized cut (Shi & Malik) with the Gaussian affinity between all rows.
 
     The second eigenvector of D^-1/2 K D^-1/2, scaled by D^-1/2, is split where two levels fit it
     best within the required sizes. A row of weight w is equivalent to w rows.
     """
     X = X if sparse.issparse(X) else X - X.mean(axis=0)
-    K = evaluate_kernel(X, X, "rbf", {"gamma": kernel_gamma})
+    K = evaluate_kernel(X, X, "rbf", {"gamma": gamma})
     np.fill_diagonal(K, 1.0)  # in spite of rounding and a large gamma
     root = np.sqrt(weights / (K @ weights))
     K = root[:, None] * K * root[None, :]
@@ -315,7 +332,9 @@ def _run(stage: Stage, state: State, settings: Settings) -> Outcome:
     )
 
 
-def _best_start(signs, shrinkage, final: Stage, settings) -> Outcome:
+def _best_start(
+    signs: list[np.ndarray], shrinkage: float, final: Stage, settings: Settings
+) -> Outcome:
     if not settings.anneal:
         outcomes = [_run(final, final.init(s), settings) for s in signs]
         return min(outcomes, key=lambda o: o.objective)
@@ -341,7 +360,7 @@ def _compressed(problem: Problem, shrinkage: float) -> Problem:
     return replace(problem, factor=Factor(rows, factor.shares, lam, np.eye(len(lam))))
 
 
-def _annealed(final: Stage, signs, settings) -> Outcome:
+def _annealed(final: Stage, signs: np.ndarray, settings: Settings) -> Outcome:
     """Follow the squared-loss solution from few degrees of freedom to those of ``final``."""
     lam = final.problem.factor.eigenvalues
     last = degrees_of_freedom(lam, 0.5 * final.alpha)

@@ -18,14 +18,34 @@ still one under new labels, so the cuts are kept and corrected on the rows that 
 =========================================  =========================================================
 in the paper                               here
 =========================================  =========================================================
-(4) labels, (14) most violated constraint  ``_numba.cut_rule``
-(11) one slack, (k + 1)^n constraints      ``_cuts.LabelledCuts``
+(1) labels given                           ``_search.Problem.solve``
+(2), (3) labels free                       ``_search.Problem.descend``; F is ``Problem._value``
+(4), (10) labels                           ``_numba.cut_rule``, of device rows ``_device``
+(5) - (9), (12) hinge loss of a row        ``_numba._row_rule``
+(11) one slack, (k + 1)^n constraints c    ``_cuts.LabelledCuts``; its codes are c
+(13), (14) most violated constraint        ``_numba.cut_rule``, called by ``LabelledCuts.look``
+(15) all constraints hold up to epsilon    ``_search.Problem.solved``: epsilon is ``tol``
 (16) class balance                         ``score_balance``, ``_core.qp.ScoreBalance``
-(17), (20) and the dual of (20)            ``Ridge.solve``, ``_core.qp.solve_qp``
-(19) linearised constraints                ``LabelledCuts.adopt``: A_c and g_c under new labels
-Algorithms 1, 2 (cuts outside, CCCP)       ``_search.Problem.follow_paper``, ``nesting="paper"``
+(17) problem of a working set Omega        ``_core.qp.CutPool`` holds Omega
+(18), (19) linearised constraints          ``LabelledCuts.adopt``: A_c and g_c under new labels
+(20) and its dual                          ``_estimator.Ridge.solve``, ``_core.qp.solve_qp``
+Algorithm 1 (cuts outside)                 ``_search.Problem.follow_paper``, ``nesting="paper"``
+Algorithm 2 (CCCP inside)                  the inner loop of ``follow_paper``
 section 3, linear time                     ``n_passes_``
 =========================================  =========================================================
+
+==============  ==================================================================================
+paper's symbol  here
+==============  ==================================================================================
+x_i, w_p        a row z_i of features, a row of ``coef``
+beta, l         ``alpha``, ``score_balance`` times n (in other units: Notes of the estimator)
+xi, xi_i        the mean loss, the loss of a row
+z_ip            1 if p is the label of row i
+c_i             the code of row i: 0, or 1 + its rival cluster r*
+==============  ==================================================================================
+
+The dual of (20) has a multiplier for every cut and, with a bound on mean scores, two for every
+cluster; the paper's |Omega| + 2 is for two clusters.
 
 The paper starts from an empty set of constraints, whose solution W = 0 has no labels, and lets the
 first model, made of one cut, choose new ones: good initial labels are lost. By default the problem
@@ -56,19 +76,27 @@ For a pool of cuts the dual has one variable per cut and no cone,
 .. math::
     \max_{a \ge 0,\, 1'a \le 1}\; g'a - \frac{1}{2\alpha} |q(a)|_{p/(p-1)}, \qquad q_k = a'G_k a
 
-and is solved by a few tiny QPs: one for given beta, then beta follows q. The difference between
-the norm of q and beta'q is the duality gap, for free.
+with the products G_k of the cuts in the features of kernel k. It is solved by a few tiny QPs: one
+for given beta, then beta follows q. The difference between the norm of q and beta'q, halved and
+over alpha, is the duality gap, for free.
 
 ===========================================  =======================================================
 in the paper                                 here
 ===========================================  =======================================================
 (1.1) combined features                      ``transform``: sqrt(beta_k) Phi_k; see its docstring
-(2.3), (4.31) class balance                  ``score_balance``; ``balance`` for sizes
-(2.7), (4.34) one slack                      ``_cuts.LabelledCuts``
-(2.14), (4.35) the subproblem                ``_kernel_weights.solve_weights``
-its second order cone program                ``_kernel_weights.solve_cone_program``
-(3.21)                                       has sum beta where the problem has sum beta^2
-Algorithms 1 - 3                             ``_search``
+(2.2), (2.3) two clusters                    k = 2: w = w_1 - w_0, |w'z + b| is the label's lead
+(2.3), (2.4), (4.31) class balance           ``score_balance``; ``balance`` for sizes
+(2.4), (4.30) weights times w                not used: (2.5), (4.32) replace it by v = beta w
+(2.6), (4.31), (4.33) penalty of v           ``_kernel_weights.KernelWeights.value``
+(2.7), (2.8), (4.34) one slack               ``_cuts.LabelledCuts``
+(2.9) - (2.11), (2.17) loss                  ``_numba._row_rule``
+(2.12), (2.13), (4.35) the subproblem        ``KernelWeights.solve``, its ``solve_weights``
+(2.14), (2.15) as a cone program             ``_kernel_weights.solve_cone_program``
+(2.16), Theorem 4.3                          ``_numba.cut_rule``
+(2.18) stop                                  ``_search.Problem.solved``
+(3.19) - (3.28) proof of linear time         no code; (3.21) has sum beta for (2.7)'s sum beta^2
+(4.29) labels given                          ``_search.Problem.solve``
+Algorithms 1 - 4                             ``_search.Problem.descend``, with labels held instead
 section 5.2, K1 - K3                         ``kernels="paper", n_components=100``
 section 5.5, fit on a subset                 ``max_samples``
 ===========================================  =======================================================

@@ -15,7 +15,9 @@ cut under any labels, so it is kept, and only rows that change cluster are touch
     A_c[p] = sum_{c_i != 0, y_i = p} v_i z_i - sum_{c_i = p} v_i z_i
     g_c    = sum_{c_i != 0, c_i != y_i} v_i
 
-with the rows' shares v of the total weight.
+with the rows' shares v of the total weight and the code c_i of row i in the constraint: 0 if the
+row says nothing, else the cluster r* of equation (14), stored as 1 + r*. The first sum of A_c is
+the subgradient (18), the second the linear part of (11): constraint (20) is xi >= g_c - <A_c, W>.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from .._data.source import TILE, all_equal
 from ._device import device_moves, device_pass
 from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
 
+Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
+
 
 @dataclass(frozen=True)
 class Look:
@@ -38,6 +42,10 @@ class Look:
 
     Attributes
     ----------
+    model : tuple of ndarray
+        W: coefficients (k, r) and intercepts (k,).
+    wanted, raised : ndarray of shape (k,)
+        Prices for even sizes and for the size floor, which were added to the scores for the labels.
     loss : float
         Mean hinge loss for the labels of the pass.
     sizes : ndarray of shape (k,)
@@ -49,10 +57,14 @@ class Look:
         Sums of the cut's codes: its product with a constant feature, which is the intercept's.
     labels, codes : column of n entries
         They stay where the rows are.
-    moves : Moves or None
-        What the rows that change cluster add to the cuts so far; None where labels are fixed.
+    moves : tuple of ndarray or None
+        What the rows that change cluster add to the vectors (m, k * r), gains (m,) and shares
+        (m, k) of the cuts so far; None if none does, or labels are fixed.
     """
 
+    model: Model
+    wanted: np.ndarray
+    raised: np.ndarray
     loss: float
     sizes: np.ndarray
     vector: np.ndarray
@@ -60,16 +72,7 @@ class Look:
     shares: np.ndarray
     labels: Any
     codes: Any
-    moves: Moves | None
-
-
-@dataclass(frozen=True)
-class Moves:
-    """Changes of the cuts: vectors (m, k * r), gains (m,) and sums of codes (m, k)."""
-
-    vectors: np.ndarray
-    gains: np.ndarray
-    shares: np.ndarray
+    moves: tuple[np.ndarray, np.ndarray, np.ndarray] | None
 
 
 class LabelledCuts:
@@ -125,7 +128,7 @@ class LabelledCuts:
             columns.append(np.arange(places.size, width))
         self.pool = CutPool(width, tuple(columns) or None)
         self.codes: list[Any] = []
-        self.origins: list[Any] = []
+        self.origins: list[Model] = []
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
 
@@ -142,15 +145,23 @@ class LabelledCuts:
         intercept = self.constant * flat[end:] if self.constant else np.zeros(self.k)
         return flat[:end].reshape(self.k, -1), intercept
 
-    def look(self, coef: np.ndarray, intercept: np.ndarray, prices=None, fixed=None) -> Look:
-        """One pass at W: labels (or ``fixed`` ones), loss and the most violated cut.
+    def look(
+        self,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        wanted: np.ndarray | None = None,
+        raised: np.ndarray | None = None,
+        fixed: Any = None,
+    ) -> Look:
+        """One pass at W: labels by scores and prices (or ``fixed``), loss, the most violated cut.
 
         Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
         in a file are read once.
         """
         rows, k, cuts = self.rows, self.k, len(self.codes)
-        prices = np.zeros(k) if prices is None else prices
-        levels = intercept.astype(rows.dtype), prices.astype(rows.dtype)
+        wanted = np.zeros(k) if wanted is None else wanted
+        raised = np.zeros(k) if raised is None else raised
+        levels = intercept.astype(rows.dtype), (wanted + raised).astype(rows.dtype)
         columns = [self.weights, self.known if fixed is None else fixed]
         if fixed is None and self.codes:
             columns += [self.labels, *self.codes]
@@ -169,11 +180,18 @@ class LabelledCuts:
                 sums += more
                 gains += gained
         self.n_passes += 1
-        if moved is not None and rows.is_sparse:  # the rows were added up as they are stored
-            offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
-            moved = (moved - np.outer(sums, offset)) * rows.scale
+        change = None
+        if moved is not None:
+            if rows.is_sparse:  # they were added up as they are stored
+                offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
+                moved = (moved - np.outer(sums, offset)) * rows.scale
+            changes = moved.reshape(cuts, -1), gains, sums.reshape(cuts, k)
+            change = changes[0] / self.total, changes[1] / self.total, changes[2] / self.total
         vector, mean = found[0] / self.total, found[1] / self.total
         return Look(
+            model=(coef, intercept),
+            wanted=wanted,
+            raised=raised,
             loss=float(mean[0]),
             sizes=found[1][2 : 2 + k],
             vector=vector,
@@ -181,29 +199,24 @@ class LabelledCuts:
             shares=mean[2 + k :],
             labels=made[0],
             codes=made[1],
-            moves=None
-            if moved is None
-            else Moves(
-                moved.reshape(cuts, -1) / self.total,
-                gains / self.total,
-                sums.reshape(cuts, k) / self.total,
-            ),
+            moves=change,
         )
 
     def adopt(self, look: Look) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
         if look.moves is not None:
-            moved = [look.moves.vectors, self.constant * look.moves.shares]
-            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), look.moves.gains)
-            self.shares = self.shares + look.moves.shares
+            vectors, gains, shares = look.moves
+            moved = [vectors, self.constant * shares]
+            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), gains)
+            self.shares = self.shares + shares
         self.labels = look.labels
 
-    def add(self, look: Look, origin) -> None:
+    def add(self, look: Look) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
         vector = [look.vector.ravel(), self.constant * look.shares]
         self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), look.gain)
         self.codes.append(look.codes)
-        self.origins.append(origin)
+        self.origins.append(look.model)
         self.shares = np.concatenate([self.shares, look.shares[None, :]])
 
     def prune(self) -> None:
@@ -214,7 +227,13 @@ class LabelledCuts:
         self.shares = self.shares[keep]
 
 
-def cut_block(block: Block, parts, coef, levels, dtype):
+def cut_block(
+    block: Block,
+    parts: tuple[Any, ...],
+    coef: np.ndarray,
+    levels: tuple[np.ndarray, np.ndarray],
+    dtype: np.dtype,
+) -> tuple[tuple[Any, Any], tuple[Any, Any, Any]]:
     """Block function: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
 
     ``parts`` are weights and fixed labels, and with free labels also the old ones and the codes of
@@ -239,7 +258,7 @@ def cut_block(block: Block, parts, coef, levels, dtype):
         if block.is_sparse:
             X, flat = block.data, np.zeros(width * k, block.dtype)
             matrix = X.data, X.indices, X.indptr
-            csr_cut_pass(matrix, 0, columns.ravel(), shift, rule, labels, codes, flat, sums)
+            csr_cut_pass(matrix, columns.ravel(), shift, rule, labels, codes, flat, sums)
             gathered = flat.reshape(width, k).T.astype(np.float64)
         else:
             gathered, stored = np.zeros((k, width)), np.ascontiguousarray(block.data)
@@ -249,7 +268,14 @@ def cut_block(block: Block, parts, coef, levels, dtype):
     return (labels, codes), (gathered, sums, moves)
 
 
-def _tiled_pass(block: Block, coef, rule, labels, codes, sums) -> np.ndarray:
+def _tiled_pass(
+    block: Block,
+    coef: np.ndarray,
+    rule: tuple[np.ndarray, ...],
+    labels: np.ndarray,
+    codes: np.ndarray,
+    sums: np.ndarray,
+) -> np.ndarray:
     """Make the pass over rows that must be centred, or mapped, before they are multiplied."""
     columns = block.send(coef.T)
     weights, fixed = rule[:2]
@@ -263,7 +289,9 @@ def _tiled_pass(block: Block, coef, rule, labels, codes, sums) -> np.ndarray:
     return gathered
 
 
-def _moves(block: Block, weights, labels, before, k: int):
+def _moves(
+    block: Block, weights: np.ndarray, labels: np.ndarray, before: list[np.ndarray], k: int
+) -> tuple[Any, ...] | None:
     """Return columns, products, sums of codes and changes of gains of rows that change cluster."""
     old, codes = before[0], before[1:]
     moved = np.flatnonzero(labels != old)
@@ -286,5 +314,5 @@ def _moves(block: Block, weights, labels, before, k: int):
     X = chosen.data
     touched, places = np.unique(X.indices, return_inverse=True)
     gathered, sums = np.zeros((cuts, k, len(touched))), np.zeros((cuts, k))
-    csr_move_pass((X.data, places, X.indptr), 0, *given, gathered, sums, gains)
+    csr_move_pass((X.data, places, X.indptr), *given, gathered, sums, gains)
     return touched, gathered.reshape(cuts * k, -1), sums.ravel(), gains

@@ -5,12 +5,21 @@ The rule is that of ``_numba.cut_rule``; what it makes for every row stays on th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._core.rows import Block
 
 
-def device_pass(block: Block, coef, levels, weights, fixed, dtype):
+def device_pass(
+    block: Block,
+    coef: np.ndarray,
+    levels: tuple[np.ndarray, np.ndarray],
+    weights: Any,
+    fixed: Any,
+    dtype: np.dtype,
+) -> tuple[Any, Any, Any, Any]:
     """Return labels, codes, the weighted sum of rows and the sums of the rule.
 
     Rows near the origin are read as they are stored, and centred in the products.
@@ -49,7 +58,16 @@ def device_pass(block: Block, coef, levels, weights, fixed, dtype):
     return labels, codes, gathered, sums
 
 
-def _plain_pass(Z, columns, intercept, prices, weights, fixed, kind, xp):
+def _plain_pass(
+    Z: Any,
+    columns: Any,
+    intercept: Any,
+    prices: Any,
+    weights: Any,
+    fixed: Any,
+    kind: Any,
+    xp: Any,
+) -> tuple[Any, Any, Any, Any]:
     """Return labels and codes of the rows, the weighted sum of rows and the sums of the rule."""
     k = columns.shape[1]
     names = xp.arange(k, device=Z.device)[None, :]
@@ -78,7 +96,9 @@ def _plain_pass(Z, columns, intercept, prices, weights, fixed, kind, xp):
     return xp.astype(own, kind), xp.astype(codes, kind), gathered, xp.concat(total)
 
 
-def device_moves(block: Block, weights, labels, before, k: int):
+def device_moves(
+    block: Block, weights: Any, labels: Any, before: list[Any], k: int
+) -> tuple[Any, ...] | None:
     """Return what rows that change cluster add to every cut: see ``_cuts._moves``."""
     xp, old, codes = block.xp, before[0], before[1:]
     moved = xp.nonzero(labels != old)[0]

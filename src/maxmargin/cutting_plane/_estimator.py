@@ -17,8 +17,9 @@ from .._core.model import Model, lead_losses
 from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor
+from .._data.source import RowSource
 from ._cuts import LabelledCuts
-from ._search import SAMPLE_ROWS, Problem, Task, search
+from ._search import SAMPLE_ROWS, Penalty, Problem, Task, search
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
@@ -163,7 +164,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     True
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
         "alpha": [StrOptions({"auto"}), STRENGTH],
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
@@ -251,38 +252,53 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             free = self.balance == 0 and self.score_balance is None
             intercept = free and self.nesting != "paper"
         constant = CONSTANT if intercept else 0.0
-        size_entropy = self.size_entropy
-        if self.nesting == "paper":
-            if size_entropy not in ("auto", 0):
-                raise ValueError(
-                    f"nesting='paper' has no preference for even sizes, got size_entropy="
-                    f"{size_entropy}; use balance or score_balance, or nesting='labels'."
-                )
-            size_entropy = 0.0
-        entropy, floor = size_terms(size_entropy, self.balance, weights, k, data.whole)
-        task = Task(
-            penalty=Ridge(alpha, bound, mean, constant),
-            floor=floor,
-            entropy=entropy,
-            nesting=self.nesting,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            watch=data.watch,
-            features=fmap,
-        )
-        problem, report = search(
-            LabelledCuts(rows, weights, data.known, k, constant=constant),
-            task,
-            None if self._pairwise else data.X,
-            given=data.initial,
-            init=self.init,
-            n_init=self.n_init,
-            rng=data.rng,
-        )
+        paper = self.nesting == "paper"
+        if paper and self.size_entropy not in ("auto", 0):
+            raise ValueError(
+                f"nesting='paper' has no preference for even sizes, got size_entropy="
+                f"{self.size_entropy}; use balance or score_balance, or nesting='labels'."
+            )
+        cuts = LabelledCuts(rows, weights, data.known, k, constant=constant)
+        penalty, raw = Ridge(alpha, bound, mean, constant), None if self._pairwise else data.X
+        options = {"size_entropy": 0.0 if paper else self.size_entropy, "nesting": self.nesting}
+        problem, report = searched(self, data, cuts, penalty, raw, data.initial, fmap, **options)
         return fitted_model(problem, fmap, self.balance, report)
 
 
-def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) -> Model:
+def searched(
+    estimator: Any,
+    data: FitInput,
+    cuts: LabelledCuts,
+    penalty: Penalty,
+    raw: RowSource | None,
+    given: np.ndarray | None,
+    features: Any,
+    size_entropy: float | str,
+    **options: Any,
+) -> tuple[Problem, dict[str, Any]]:
+    """Search with the parameters of an estimator; return what :func:`search` does.
+
+    size_entropy="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If the
+    preference for even sizes alone does, the floor is one row.
+    """
+    floor = size_floor(estimator.balance, cuts.total, cuts.k, data.whole)
+    automatic = 0.3 if estimator.balance == 0 else 0.0
+    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
+    task = Task(
+        penalty=penalty,
+        floor=float(cuts.weights.min()) if floor == 0 and entropy > 0 else floor,
+        entropy=entropy,
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        watch=data.watch,
+        features=features,
+        **options,
+    )
+    start = {"given": given, "init": estimator.init, "n_init": estimator.n_init}
+    return search(cuts, task, raw, rng=data.rng, **start)
+
+
+def fitted_model(problem: Problem, features: Any, balance: float, extras: dict[str, Any]) -> Model:
     """Return what the search ended with, one score per cluster."""
     cuts, (coef, intercept) = problem.cuts, problem.model
     # It has converged if the gap says so, whatever ran out then.
@@ -305,20 +321,6 @@ def fitted_model(problem: Problem, features: Any, balance: float, extras: dict) 
             "n_cuts_": len(cuts.codes),
         },
     )
-
-
-def size_terms(
-    size_entropy: float | str, balance: float, weights: np.ndarray, k: int, whole: bool
-) -> tuple[float, float]:
-    """Return tau and the least weight of a cluster.
-
-    tau="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If tau alone does,
-    the floor is one row.
-    """
-    automatic = 0.3 if balance == 0 else 0.0
-    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
-    floor = size_floor(balance, weights.sum(), k, whole)
-    return entropy, float(weights.min()) if floor == 0 and entropy > 0 else floor
 
 
 def default_alpha(k: int) -> float:

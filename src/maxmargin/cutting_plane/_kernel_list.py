@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
@@ -25,6 +25,7 @@ from .._core.features import (
 from .._core.rows import Rows, concat
 from .._data.source import RowSource
 
+Names = Sequence[str] | np.ndarray | None  # of the columns of X
 PARAMETERS = ("gamma", "degree", "coef0", "width")
 
 
@@ -44,11 +45,11 @@ class Source:
     """
 
     name: str
-    kernel: str | Callable
-    params: dict = field(default_factory=dict)
+    kernel: str | Callable[..., Any]
+    params: dict[str, Any] = field(default_factory=dict)
     columns: np.ndarray | None = None
 
-    def of(self, X, xp=np):
+    def of(self, X: Any, xp: Any = np) -> Any:
         """Return the columns of X that the kernel sees."""
         if self.columns is None:
             return X
@@ -67,12 +68,12 @@ class FeatureStack:
     sources: tuple[Source, ...]
     maps: tuple[FeatureMap, ...]
 
-    landmarks: tuple = ()
+    landmarks: tuple[()] = ()
     scale: float = 1.0
     kernel: str = "several"
 
     @property
-    def params(self) -> dict:
+    def params(self) -> dict[str, Any]:
         """No parameters of its own."""
         return {}
 
@@ -97,16 +98,16 @@ class FeatureStack:
         ends = np.cumsum([0, *(m.rank for m in self.maps)]).tolist()
         return tuple(slice(a, b) for a, b in pairwise(ends))
 
-    def rows(self, X, n_jobs: int = 1) -> Rows:
+    def rows(self, X: Any, n_jobs: int = 1) -> Rows:
         """Rows of features, mapped tile by tile as they are read."""
         return Rows(X, n_jobs=n_jobs, features=self)
 
-    def values(self, X, xp=np):
+    def values(self, X: Any, xp: Any = np) -> Any:
         """Return the features of a tile of raw rows."""
         parts = [m.values(s.of(X, xp), xp) for s, m in zip(self.sources, self.maps)]
         return concat([xp.asarray(part, dtype=self.dtype) for part in parts], xp, axis=1)
 
-    def sent(self, send, xp) -> FeatureStack:
+    def sent(self, send: Callable[[Any], Any], xp: Any) -> FeatureStack:
         """Return the stack with its arrays in another namespace; ``send`` takes them there."""
         sources = tuple(
             replace(s, columns=None if s.columns is None else send(s.columns)) for s in self.sources
@@ -115,7 +116,15 @@ class FeatureStack:
 
 
 def fit_stack(
-    X, weights, sources, *, n_components, rng, n_jobs: int, center: bool, normalize: bool
+    X: RowSource,
+    weights: np.ndarray,
+    sources: list[Source],
+    *,
+    n_components: int | str | None,
+    rng: np.random.Generator,
+    n_jobs: int,
+    center: bool,
+    normalize: bool,
 ) -> tuple[FeatureStack, Rows]:
     """Fit the map of every source; return the stack and the mapped rows."""
     maps = []
@@ -157,7 +166,7 @@ def fit_stack(
     return stack, mapped_rows(stack, X, n_jobs)
 
 
-def read_sources(kernels, X, names) -> list[Source]:
+def read_sources(kernels: Any, X: RowSource, names: Names) -> list[Source]:
     """Sources of a user's list of kernels.
 
     Parameters
@@ -199,13 +208,13 @@ def kernel_of(spec: Any) -> Any:
     return spec
 
 
-def _read(spec: Any, where: str, width: int, names) -> Source:
+def _read(spec: Any, where: str, width: int, names: Names) -> Source:
     if isinstance(spec, tuple) and len(spec) == 2 and not isinstance(spec[1], dict):
         inner = _read(spec[1], where, width, names)
         columns = _column_numbers(spec[0], where, width, names)
         label = _column_label(spec[0])
         return replace(inner, columns=columns, name=f"{inner.name}{label}")
-    params: dict = {}
+    params: dict[str, Any] = {}
     if isinstance(spec, tuple) and len(spec) == 2:
         spec, params = spec
         unknown = sorted(set(params) - set(PARAMETERS))
@@ -223,7 +232,7 @@ def _read(spec: Any, where: str, width: int, names) -> Source:
     )
 
 
-def _check_parameters(kernel, params: dict, where: str) -> None:
+def _check_parameters(kernel: Any, params: dict[str, Any], where: str) -> None:
     """Refuse values that no kernel can have."""
     if "gamma" in params and "width" in params:
         raise ValueError(f"{where} has both gamma and width; give one.")
@@ -239,7 +248,7 @@ def _check_parameters(kernel, params: dict, where: str) -> None:
             raise ValueError(f"{where}: {name} must be a number above {least:g}, got {value!r}.")
 
 
-def _column_label(columns) -> str:
+def _column_label(columns: Any) -> str:
     if isinstance(columns, slice):
         start = "" if columns.start is None else columns.start
         return f"[{start}:{'' if columns.stop is None else columns.stop}]"
@@ -247,7 +256,7 @@ def _column_label(columns) -> str:
     return f"[{', '.join(map(str, columns))}]" if len(columns) <= 4 else f"[{len(columns)} columns]"
 
 
-def _column_numbers(columns, where: str, width: int, names) -> np.ndarray:
+def _column_numbers(columns: Any, where: str, width: int, names: Names) -> np.ndarray:
     if isinstance(columns, slice):
         numbers = np.arange(width)[columns]
     else:
@@ -281,7 +290,7 @@ def _column_numbers(columns, where: str, width: int, names) -> np.ndarray:
     return numbers % width
 
 
-def _check_matrix(K, where: str, n: int) -> None:
+def _check_matrix(K: Any, where: str, n: int) -> None:
     if sparse.issparse(K):
         raise ValueError(f"{where}: precomputed kernels must be dense.")
     if K.shape[1] != n:

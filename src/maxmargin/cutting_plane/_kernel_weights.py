@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.qp import QpSolution, ScoreBalance, solve_qp
-from ._cuts import LabelledCuts
+from ._cuts import LabelledCuts, Model
 
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
 UNUSED = 1e-7  # multiplier below which the cone program makes no use of a cut
@@ -21,7 +21,7 @@ BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
 
 @dataclass(frozen=True)
 class KernelWeights:
-    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` under the best weights beta.
+    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` of (2.6) and (4.31) under the best weights.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class KernelWeights:
             total = float((squares**power).sum() ** (1.0 / power))
         if self.constant:
             total += float(intercept @ intercept) / self.constant**2
-        return 0.5 * self.alpha * total
+        return float(0.5 * self.alpha * total)
 
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
         """Return a lower bound for the cuts, and the best coefficients and intercepts."""
         pool, k, count = cuts.pool, cuts.k, len(self.blocks)
         if self.solver == "socp" and not self.even:
@@ -125,7 +125,7 @@ def solve_weights(
     rounds: int = WEIGHT_ROUNDS,
     constant: np.ndarray | float = 0.0,
 ) -> WeightedSolution:
-    """Minimise over beta the value of the QP with ``sum_k beta_k G_k``.
+    """Minimise over beta the value of the QP with ``sum_k beta_k G_k``: (2.13), (4.35).
 
     Parameters
     ----------
@@ -186,11 +186,14 @@ def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
 
 def normalised(weights: np.ndarray, p: float) -> np.ndarray:
     """Weights of p-norm one."""
-    return weights / (weights**p).sum() ** (1.0 / p)
+    length = float((weights**p).sum() ** (1.0 / p))
+    return weights / length
 
 
-def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
-    """The subproblem as the paper solves it: a second order cone program, by clarabel.
+def solve_cone_program(
+    vectors: np.ndarray, gains: np.ndarray, blocks: tuple[slice, ...], alpha: float, p: int
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """The subproblem as the paper solves it: the second order cone program (2.14), by clarabel.
 
     Returns its value, the coefficients (k, r) and the multipliers of the cuts. Variables: V, beta,
     the epigraphs t_k of |V_k|^2 / beta_k, and xi. The best V_k is a sum of cuts: it is sought in
@@ -228,7 +231,7 @@ def solve_cone_program(vectors, gains, blocks, alpha: float, p: int):
         cones.append(clarabel.SecondOrderConeT(1 + count))
     for j in range(count):
         mine = np.arange(ends[j], ends[j + 1])
-        cone = np.zeros((2 + len(mine), size))  # |(2 V_k, beta_k - t_k)| <= beta_k + t_k
+        cone = np.zeros((2 + len(mine), size))  # |(2 V_k, beta_k - t_k)| <= beta_k + t_k, (2.15)
         cone[0, beta + j], cone[0, t + j] = -1.0, -1.0
         cone[1, beta + j], cone[1, t + j] = -1.0, 1.0
         cone[np.arange(2, 2 + len(mine)), mine] = -2.0

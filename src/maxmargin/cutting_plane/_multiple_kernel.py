@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,11 +17,11 @@ from .._core.dedup import FitInput
 from .._core.features import is_text
 from .._core.model import Model, lead_losses
 from .._core.rows import concat
+from .._data.source import RowSource
 from ._cuts import LabelledCuts
-from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, size_terms
+from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, searched
 from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import KernelWeights
-from ._search import Task, search
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
@@ -131,7 +132,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     1.0
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: checks
             for name, checks in SHARED_CONSTRAINTS.items()
@@ -200,7 +201,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     # A stack of kernels is not one kernel matrix: rows and columns of X are not sliced alike.
     _pairwise = False
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray:
         """Return the features of the learned kernel: sqrt(beta_k) Phi_k(x), side by side.
 
         Parameters
@@ -216,7 +217,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         check_is_fitted(self)
         weights = np.array(list(self.kernel_weights_.values()))
         roots = np.repeat(np.sqrt(weights), [m.rank for m in self.feature_map_.maps])
-        return self._mapped(X, partial(feature_block, roots=roots), len(roots))
+        found: np.ndarray = self._mapped(X, partial(feature_block, roots=roots), len(roots))
+        return found
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
@@ -239,7 +241,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
 
-    def _listed(self, X) -> list:
+    def _listed(self, X: RowSource) -> list[Any]:
         """The kernels as a list."""
         if self.kernels == "default":
             if is_text(X):
@@ -288,27 +290,12 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
         constant = CONSTANT if intercept else 0.0
         penalty = KernelWeights(alpha, p, fmap.blocks, self.score_balance, constant=constant)
-        entropy, floor = size_terms(self.size_entropy, self.balance, weights, k, data.whole)
-        task = Task(
-            penalty=penalty,
-            floor=floor,
-            entropy=entropy,
-            nesting="labels",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            watch=data.watch,
-            features=fmap,
-            opening=replace(penalty, even=True) if count > 1 else None,
-        )
-        problem, report = search(
-            LabelledCuts(rows, weights, known, k, fmap.blocks, constant),
-            task,
-            None if self._has_matrices() else X,
-            given=None if data.initial is None else data.initial[chosen],
-            init=self.init,
-            n_init=self.n_init,
-            rng=data.rng,
-        )
+        cuts = LabelledCuts(rows, weights, known, k, fmap.blocks, constant)
+        raw = None if self._has_matrices() else X
+        given = None if data.initial is None else data.initial[chosen]
+        opening = replace(penalty, even=True) if count > 1 else None
+        options = {"size_entropy": self.size_entropy, "opening": opening}
+        problem, report = searched(self, data, cuts, penalty, raw, given, fmap, **options)
         if self.solver == "socp":  # too slow for the search
             problem.penalty = replace(penalty, solver="socp")
             problem.descend(self.tol)

@@ -11,7 +11,9 @@ from .._core._numba import U, csr_row_scores
 
 @njit(cache=True, nogil=True)
 def _row_rule(row, weight, fixed, intercept, prices, sums):
-    """Label of a row with given scores and its rival, -1 where the row says nothing.
+    """Label of a row with given scores and its rival r*, -1 where the row says nothing.
+
+    The loss is (8) for the label of the largest score, and that of Crammer and Singer for others.
 
     ``sums`` collects the loss, the weight of coded rows, of every cluster, and of the codes.
     """
@@ -65,8 +67,8 @@ def cut_rule(scores, weights, fixed, intercept, prices, labels, codes, matrix, s
 
 
 @njit(cache=True, nogil=True)
-def csr_cut_pass(matrix, start, flat, shift, rule, labels, codes, gathered, sums):
-    """:func:`cut_rule` over CSR rows from ``start`` on, with both products: one call.
+def csr_cut_pass(matrix, flat, shift, rule, labels, codes, gathered, sums):
+    """:func:`cut_rule` over CSR rows, with both products: one call.
 
     ``matrix`` is (data, indices, indptr) and ``rule`` is (weights, fixed, intercept, prices); a
     coded row is added to two places of every column of ``gathered``, (r k) in a row.
@@ -76,7 +78,7 @@ def csr_cut_pass(matrix, start, flat, shift, rule, labels, codes, gathered, sums
     k = len(shift)
     row = np.empty(k, data.dtype)
     for j in range(len(labels)):
-        begin, end = indptr[start + j], indptr[start + j + 1]
+        begin, end = indptr[j], indptr[j + 1]
         csr_row_scores(data, indices, begin, end, flat, shift, row)
         own, rival = _row_rule(row, weights[j], fixed[j], intercept, prices, sums)
         labels[j], codes[j] = own, rival + 1
@@ -139,8 +141,8 @@ def moved_rule(weights, old, new, codes, matrix, sums):
 
 
 @njit(cache=True, nogil=True)
-def csr_move_pass(matrix, start, weights, old, new, codes, gathered, code_sums, sums):
-    """:func:`moved_rule` over CSR rows from ``start`` on, with the product: nothing dense per row.
+def csr_move_pass(matrix, weights, old, new, codes, gathered, code_sums, sums):
+    """:func:`moved_rule` over CSR rows, with the product: nothing dense per row.
 
     ``codes`` is (cuts, rows), ``gathered`` (cuts, k, r), ``code_sums`` (cuts, k).
     """
@@ -154,7 +156,7 @@ def csr_move_pass(matrix, start, weights, old, new, codes, gathered, code_sums, 
                 code_sums[c, p] += weight
                 code_sums[c, a] -= weight
                 target, source = gathered[c, p], gathered[c, a]
-                for t in range(U(indptr[start + j]), U(indptr[start + j + 1])):
+                for t in range(U(indptr[j]), U(indptr[j + 1])):
                     part, at = weight * data[t], U(indices[t])
                     target[at] += part
                     source[at] -= part

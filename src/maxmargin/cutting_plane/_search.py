@@ -11,6 +11,9 @@ cuts to a certified gap (:meth:`Problem.solve`); the labels that a model prefers
 place if they lower F (:meth:`Problem.descend`, CCCP with a check), so F never rises.
 :func:`search` compares initial labels on few rows, follows the best two on more, and makes sure
 that neither the k-means partition nor given labels have a lower F.
+
+A *price* is added to the scores of a cluster when rows choose their labels, and only then: the loss
+is that of the scores alone. Prices keep a size floor or follow the preference for even sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from .._core.init import (
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence
 from .._data.source import RowSource, SchedulerLost
-from ._cuts import LabelledCuts, Look
+from ._cuts import LabelledCuts, Look, Model
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
@@ -54,16 +57,13 @@ STALE, SHRUNK = 100, 0.9  # cuts by which the gap of given labels must shrink to
 CCCP_STOP = 0.01  # of the paper's CCCP
 
 
-Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
-
-
 class Penalty(Protocol):
     """What a model costs beside its loss."""
 
     def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
         """Return what coefficients and intercepts cost."""
 
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
         """Return a lower bound on the penalty and loss, and the model that is best for the cuts."""
 
 
@@ -78,7 +78,6 @@ class Task:
         Least weight of a cluster.
     entropy : float
         tau, the strength of the preference for even sizes.
-    nesting : {"labels", "paper"}
     tol : float
         Relative gap of the result; the paper's epsilon with its nesting.
     max_iter : int
@@ -87,6 +86,7 @@ class Task:
         Called with the objective after every pass; a string that it returns ends the search.
     features : feature map
         That the rows come from, for a checkpoint.
+    nesting : {"labels", "paper"}
     opening : Penalty or None
         Simpler penalty, nowhere below ``penalty``, under which candidates are compared.
     """
@@ -94,12 +94,12 @@ class Task:
     penalty: Penalty
     floor: float
     entropy: float
-    nesting: str
     tol: float
     max_iter: int
     watch: Callable[[float], str | None]
     features: Any = None
-    opening: Any = None
+    nesting: str = "labels"
+    opening: Penalty | None = None
 
 
 class Problem:
@@ -113,11 +113,15 @@ class Problem:
         Added to the scores: then the model's labels are the labels of the cuts.
     floor_prices : ndarray of shape (k,)
         The part of the prices that the size floor asked for.
+    ahead : tuple of ndarray
+        The model that is best for the cuts, which are not all constraints: solution of (20).
     objective, bound : float
         F of the labels at the model, and a lower bound on F of the labels.
     sizes : ndarray of shape (k,)
     history : list of float
         Objective after every pass.
+    reason : str or None
+        Why to stop; None to go on.
     """
 
     def __init__(self, cuts: LabelledCuts, task: Task, penalty: Penalty | None = None):
@@ -150,8 +154,7 @@ class Problem:
         cuts = self.cuts
         coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
         model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
-        free = np.zeros(cuts.k)
-        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)), model, free, free)
+        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)))
         return self
 
     def follow(self, other: Problem) -> Problem:
@@ -160,23 +163,22 @@ class Problem:
         The cuts in use there are found again here, at the models that they came from; without them
         the first models on all rows would be those of one or two cuts.
         """
-        look, prices, raised = self._labelled(other.model, other.prices - other.floor_prices)
-        self.take(look, other.model, prices, raised)
+        self.take(self._labelled(other.model, other.prices - other.floor_prices))
         use = other.cuts.pool.multipliers
         for at in np.argsort(-use, kind="stable")[: np.count_nonzero(use > 0)]:
             if self.solved:
                 break
-            origin: Model = other.cuts.origins[at]
-            self.cuts.add(self.cuts.look(*origin, fixed=self.cuts.labels), origin)
+            self.cuts.add(self.cuts.look(*other.cuts.origins[int(at)], fixed=self.cuts.labels))
             self._solve_cuts()
         return self
 
-    def take(self, look: Look, model: Model, prices: np.ndarray, raised: np.ndarray) -> None:
-        """Adopt the labels of a pass at a model, and its cut."""
+    def take(self, look: Look) -> None:
+        """Adopt the labels of a pass, its model and its cut."""
         self.cuts.adopt(look)
-        self.cuts.add(look, model)
-        self.model, self.prices, self.floor_prices, self.sizes = model, prices, raised, look.sizes
-        self.objective = self._value(model, look)
+        self.cuts.add(look)
+        self.model, self.sizes = look.model, look.sizes
+        self.prices, self.floor_prices = look.wanted + look.raised, look.raised
+        self.objective = self._value(look)
         self._solve_cuts()
         self._count()
 
@@ -186,10 +188,10 @@ class Problem:
         limit = MAX_ITER if len(self.history) >= self.task.max_iter else None
         self.reason = self.task.watch(self.objective) or self.reason or limit
 
-    def _value(self, model: Model, look: Look) -> float:
-        """Return F of the labels of a pass at the model of the pass."""
+    def _value(self, look: Look) -> float:
+        """Return F of the labels of a pass at its model."""
         size_term = size_divergence(look.sizes, self.task.entropy)
-        return self.penalty.value(*model) + look.loss + size_term
+        return self.penalty.value(*look.model) + look.loss + size_term
 
     def _solve_cuts(self) -> None:
         """Find the best model for the cuts, and with it the bound."""
@@ -211,9 +213,9 @@ class Problem:
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
             point = halfway(self.model, self.ahead)
             look = self.cuts.look(*point, fixed=self.cuts.labels)
-            self.cuts.add(look, point)
+            self.cuts.add(look)
             self._solve_cuts()
-            value = self._value(point, look)
+            value = self._value(look)
             if value < self.objective:
                 self.model, self.objective = point, value
             self.cuts.prune()
@@ -231,14 +233,14 @@ class Problem:
             while True:
                 self.solve(0.95 * gap)
                 enough = (1.0 - LOWER * gap) * self.objective
-                value, look, prices, raised = self._relabelled(enough)
-                if look.moves is None or value > enough:
+                look = self._relabelled(enough)
+                if look.moves is None or self._value(look) > enough:
                     break
-                self.take(look, self.model, prices, raised)
+                self.take(look)
                 if self.reason is not None:
                     return
             # The labels of the model, also if F rises by the rounding to whole rows.
-            self.take(look, self.model, prices, raised)
+            self.take(look)
             if self.gap <= gap * self.objective or self.reason is not None:
                 return
 
@@ -252,55 +254,84 @@ class Problem:
             self.penalty = self.task.penalty
             self.objective += self.penalty.value(*self.model)
             self._solve_cuts()
-        best: Any = (np.inf,)
-        since = 0
-        point: Model = self.model
+        lowest, since, point = np.inf, 0, self.model
         while since < PATIENCE and self.reason is None:
-            look, prices, raised = self._labelled(
-                point, divergence_prices(self.sizes, self.task.entropy)
-            )
-            self.take(look, point, prices, raised)
+            look = self._labelled(point, divergence_prices(self.sizes, self.task.entropy))
+            self.take(look)
             self.cuts.prune()
-            since = 0 if self.objective < (1.0 - PROGRESS) * best[0] else since + 1
-            if self.objective < best[0]:
-                best = self.objective, point, prices, raised
+            since = 0 if self.objective < (1.0 - PROGRESS) * lowest else since + 1
+            if self.objective < lowest:
+                lowest, best = self.objective, look
             if self.gap <= WANDERED * self.objective:
                 break
-            point = halfway(best[1], self.ahead)
-        if self.objective > best[0]:
-            _, point, prices, raised = best
-            self.take(self.cuts.look(*point, prices), point, prices, raised)
+            point = halfway(best.model, self.ahead)
+        if self.objective > lowest:
+            self.take(self.cuts.look(*best.model, best.wanted, best.raised))
 
-    def _relabelled(self, enough: float) -> tuple[float, Look, np.ndarray, np.ndarray]:
-        """Return the lowest F that labels of the model have, the pass and its prices.
+    def follow_paper(self) -> None:
+        """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most, (15)."""
+        free, lowest, since = np.zeros(self.cuts.k), np.inf, 0
+        while self.reason is None:
+            last, steps, point = np.inf, 0, self.ahead
+            while True:  # Algorithm 2: labels, then (20), in turn, while that gains 1 %
+                self.cuts.adopt(self._labelled(point, free))
+                bound, point = self.penalty.solve(self.cuts)
+                steps += 1
+                if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
+                    break
+                if steps >= self.task.max_iter:
+                    break
+                last = bound
+            look = self._labelled(point, free)
+            self.cuts.adopt(look)
+            # It stops when the new constraint is violated by epsilon at most: before it is added.
+            bound = self.penalty.solve(self.cuts)[0]
+            self.take(replace(look, moves=None))
+            self.bound = bound
+            self.cuts.prune()
+            since += 1
+            if self.objective < lowest:
+                lowest, best, since = self.objective, look, 0
+            if self.solved:
+                self.reason = CONVERGED
+            elif since >= PATIENCE:
+                self.reason = self.reason or STALLED
+        if self.objective > lowest:
+            self.take(self.cuts.look(*best.model, best.wanted, best.raised))
+        if not self.solved:  # the labels of the best model are held, and its problem solved
+            self.reason = None if self.reason == STALLED else self.reason
+            self.descend(self.task.tol / self.objective)
+
+    def _relabelled(self, enough: float) -> Look:
+        """Return the pass whose labels have the lowest F at the model.
 
         The search for prices ends when F is ``enough``.
         The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
         """
-        tau = self.task.entropy
+        tau, lowest = self.task.entropy, np.inf
         wanted = divergence_prices(self.sizes, tau)
-        best: Any = None
         for _ in range(PRICE_TRIES if tau else 1):
-            look, prices, raised = self._labelled(self.model, wanted)
-            value = self._value(self.model, look)
-            if best is None or value < best[0]:
-                best = value, look, prices, raised
+            look = self._labelled(self.model, wanted)
+            value = self._value(look)
+            if value < lowest or lowest == np.inf:
+                lowest, best = value, look
             asked = divergence_prices(look.sizes, tau)
             if value <= enough or look.moves is None or np.abs(asked - wanted).max() < SAME_PRICES:
                 break
             wanted = 0.5 * (wanted + asked)
         return best
 
-    def _labelled(self, model: Model, wanted: np.ndarray) -> tuple[Look, np.ndarray, np.ndarray]:
-        """Return a pass with free labels that respect the size floor, and its prices."""
+    def _labelled(self, model: Model, wanted: np.ndarray) -> Look:
+        """Return a pass with free labels that respect the size floor."""
         if not self.floor_prices.any():
             look = self.cuts.look(*model, wanted)
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
-                return look, wanted, np.zeros(self.cuts.k)
-        raised = self._raised(model, wanted)
-        return self.cuts.look(*model, wanted + raised), wanted + raised, raised
+                return look
+        return self.cuts.look(*model, wanted, self._raised(model, wanted))
 
-    def _raised(self, model: Model, wanted, exact: bool = False, more: float = 1.0) -> np.ndarray:
+    def _raised(
+        self, model: Model, wanted: np.ndarray, exact: bool = False, more: float = 1.0
+    ) -> np.ndarray:
         """Return prices for the least size of every cluster, found on ``PROBE_ROWS`` at most.
 
         ``more`` than the least size can be asked for, if the probe promised too much.
@@ -327,48 +358,10 @@ class Problem:
         blocked = not self.cuts.rows.source.in_memory
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
             raised = self._raised(self.model, wanted, exact=not blocked, more=more)
-            look = self.cuts.look(*self.model, wanted + raised)
+            look = self.cuts.look(*self.model, wanted, raised)
             if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
-        self.take(look, self.model, wanted + raised, raised)
-
-    def follow_paper(self) -> None:
-        """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most."""
-        best = self.objective, self.model, self.prices, self.floor_prices
-        since = 0
-        while self.reason is None:
-            last, steps = np.inf, 0
-            point: Model = self.ahead
-            while True:  # Algorithm 2: labels and model in turn, while that gains 1 %
-                look, *_ = self._labelled(point, np.zeros(self.cuts.k))
-                self.cuts.adopt(look)
-                bound, point = self.penalty.solve(self.cuts)
-                steps += 1
-                if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
-                    break
-                if steps >= self.task.max_iter:
-                    break
-                last = bound
-            look, prices, raised = self._labelled(point, np.zeros(self.cuts.k))
-            self.cuts.adopt(look)
-            # It stops when the new constraint is violated by epsilon at most: before it is added.
-            bound = self.penalty.solve(self.cuts)[0]
-            self.take(replace(look, moves=None), point, prices, raised)
-            self.bound = bound
-            self.cuts.prune()
-            since += 1
-            if self.objective < best[0]:
-                best, since = (self.objective, point, prices, raised), 0
-            if self.solved:
-                self.reason = CONVERGED
-            elif since >= PATIENCE:
-                self.reason = self.reason or STALLED
-        value, point, prices, raised = best
-        if self.objective > value:
-            self.take(self.cuts.look(*point, prices), point, prices, raised)
-        if not self.solved:  # the labels of the best model are held, and its problem solved
-            self.reason = None if self.reason == STALLED else self.reason
-            self.descend(self.task.tol / self.objective)
+        self.take(look)
 
 
 def halfway(model: Model, ahead: Model) -> Model:
@@ -384,7 +377,7 @@ def search(
     given: np.ndarray | None,
     init: str,
     n_init: int | str,
-    rng,
+    rng: np.random.Generator,
 ) -> tuple[Problem, dict[str, Any]]:
     """Return the problem of the lowest F that was found, and how candidates compare.
 
@@ -479,7 +472,9 @@ def search(
     return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
 
 
-def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
+def promised(
+    best: Problem, rivals: list[np.ndarray], cuts: LabelledCuts, task: Task
+) -> tuple[Problem, dict[str, float]]:
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
     compared: dict[str, float] = {}
     mine = best.host_labels()
@@ -500,7 +495,13 @@ def promised(best: Problem, rivals: list, cuts: LabelledCuts, task: Task):
     return best, compared
 
 
-def kmeans_partition(cuts: LabelledCuts, raw: RowSource | None, at, within, rng) -> np.ndarray:
+def kmeans_partition(
+    cuts: LabelledCuts,
+    raw: RowSource | None,
+    at: np.ndarray,
+    within: np.ndarray | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
     """Return the k-means partition of the rows ``at``, as they were before they were mapped.
 
     If they are a sample of more rows, it is found on those ``within`` it alone: they are brought to
@@ -516,10 +517,11 @@ def kmeans_partition(cuts: LabelledCuts, raw: RowSource | None, at, within, rng)
     centres = cluster_means(Rows(points), labels, weights, cuts.k)
     rows = replace(rows, offset=centres.mean(axis=0))
     centres = centres - rows.offset
-    return (2.0 * scores(rows, centres) - (centres**2).sum(axis=1)).argmax(axis=1)
+    near = 2.0 * scores(rows, centres) - (centres**2).sum(axis=1)
+    return np.asarray(near.argmax(axis=1))
 
 
-def column_block(_block, parts):
+def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
     """Block function: the part of a column, which is brought to the host."""
     return (), parts[0]
 
@@ -535,7 +537,9 @@ def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndar
     return labels
 
 
-def subsample(cuts: LabelledCuts, task: Task, size: int, rng):
+def subsample(
+    cuts: LabelledCuts, task: Task, size: int, rng: np.random.Generator
+) -> tuple[LabelledCuts, Task, np.ndarray]:
     """Return cuts on so many random rows, the task with the floor in proportion, and the rows."""
     few = sampled_rows(cuts.known, size, rng)
     if len(few) == cuts.rows.shape[0]:
