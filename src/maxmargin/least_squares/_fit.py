@@ -16,8 +16,10 @@ from scipy import sparse
 
 from .._core.decisions import lead_of, trained
 from .._core.dedup import FitInput, make_input
-from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params
+from .._core.features import KERNELS, FeatureMap, fit_features, kernel_basis, kernel_params
 from .._core.model import Model
+from .._core.rivals import held_labels, kmeans_partition
+from .._core.rows import Rows
 from .._core.size_floor import size_floor, warn_short
 from .._data.source import MemoryRows
 from ._axes import principal_axes, whitening_axes
@@ -34,6 +36,7 @@ from ._label_search import (
     grown_labels,
     keep_known,
     predictive_score,
+    promised,
     random_labels,
     search_labels,
     settle,
@@ -60,6 +63,7 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
@@ -85,6 +89,8 @@ class Settings:
         Number of subsamples that are clustered for confidence and stability.
     time_budget : float or None
         Seconds after which no restart or kick starts.
+    compared : bool
+        Whether to compare the labels with the k-means partition.
     """
 
     n_clusters: int
@@ -110,6 +116,7 @@ class Settings:
     spreads: bool = False
     n_resamples: int = 0
     time_budget: float | None = None
+    compared: bool = True
 
     @property
     def precomputed(self) -> bool:
@@ -158,12 +165,15 @@ class Details:
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
     calibration : Calibration or None
         From margins to confidence.
+    by_spread : bool
+        Whether the clusters are those of the mixture, not of the largest J_p.
     """
 
     chosen: np.ndarray
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
     calibration: Calibration | None
+    by_spread: bool
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""
@@ -203,6 +213,10 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         # Not to be shaken: their sizes need not be the targets.
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
     found = search_labels(problem, starts, settings)
+    compared: dict[str, Any] = {}
+    if s.compared and s.n_clusters > 1:
+        found, compared = promised(problem, found, _rivals(X, problem, data, chosen, s), settings)
+    by_location = found
     if s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
     labels, caches, prices = settle(problem, found.labels)
@@ -213,7 +227,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if data.initial is None and not (known >= 0).any():
         _warn_about_sizes(fmap, X, weights, settings, s)
     others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
-    details = Details(chosen, margins, others, calibration)
+    details = Details(chosen, margins, others, calibration, found is not by_location)
     scores = similarity.fitted(caches, labels) + prices
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
@@ -223,6 +237,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=weights)),
         "leave_one_out_margins_": margins,
         "fitted_indices_": data.source[chosen],
+        **compared,
     }
     if calibration is not None:
         extras |= {"stability_": stability, "_calibration": calibration}
@@ -283,6 +298,7 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
         s,
         whiten=False,
         spreads=False,
+        compared=False,
         n_resamples=0,
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
@@ -399,6 +415,23 @@ def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
     return starts
 
 
+def _rivals(X, problem: LabelProblem, data: FitInput, chosen, s: Settings) -> list[np.ndarray]:
+    """Return labels that the search must not be worse than: of k-means, and the initial ones."""
+    weights, known = problem.similarity.weights, problem.known
+    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
+    rows = Rows(X)
+    if s.precomputed:
+        rows = fit_features(
+            MemoryRows(X), weights, kernel="precomputed", params={},
+            n_components=KMEANS_RANK, rng=rng,
+        )[1]  # fmt: skip
+    found = [kmeans_partition(rows, weights, s.n_clusters, rng)]
+    if data.initial is not None:
+        found.append(data.initial[chosen])
+    held = (held_labels(rows, f, weights, known, problem.k, problem.floor) for f in found)
+    return [labels.astype(np.int32) for labels in held]
+
+
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
     """Return the settings of the search."""
     kicks = s.n_kicks
@@ -415,6 +448,7 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         deadline=None if budget is None else began + budget,
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
+        sized=s.cluster_sizes is not None,
         rng=data.rng,
         watch=data.watch,
         n_jobs=data.n_jobs,

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from .._core.assign import cluster_prices
 from .._core.descent import CONVERGED
@@ -97,6 +98,7 @@ class SearchSettings:
     n_jobs: int
     parallel: bool  # callbacks are called for iterations in order
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
+    sized: bool = False  # the sizes of the clusters are given or adapted
 
     def in_time(self) -> bool:
         """Whether there is time for another start or kick."""
@@ -139,6 +141,30 @@ def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Fo
     return replace(best, others=[found for found in ranked if found.value < best.value])
 
 
+def promised(
+    problem: LabelProblem, found: Found, rivals: list[np.ndarray], settings: SearchSettings
+) -> tuple[Found, dict[str, dict[str, float]]]:
+    """Return labels whose J is not below that of rival labels, and how the first rival compares.
+
+    A better rival is improved by single moves. It is not taken if the labels found are not those of
+    the largest J: those of given or adapted sizes, and of the paper's simpler algorithms.
+    """
+    mine = found.labels
+    largest = settings.search == "shaking" and not settings.sized
+    compared: dict[str, float] = {}
+    for labels in rivals:
+        arrays = _Arrays(problem, labels.copy())
+        if not compared:
+            objective = problem.paper_value(arrays.value())
+            compared = {"objective": objective, "ari": float(adjusted_rand_score(mine, labels))}
+        if largest and arrays.value() > found.value:
+            shaken = _shake(problem, _Arrays(problem, labels.copy()), GENTLE, settings.watch)
+            moved = _ascended(problem, arrays, settings.watch, [])
+            better = max(shaken, moved, key=lambda other: other.value)
+            found = replace(better, history=found.history + better.history, others=found.others)
+    return found, {"compared_with_kmeans_": compared}
+
+
 def _search_from(problem, labels, first_round, settings: SearchSettings) -> Found:
     arrays = _Arrays(problem, labels.copy())
     if settings.search == "shaking":
@@ -168,11 +194,17 @@ def _shake(problem, arrays, first_round, watch) -> Found:
     arrays.fill_small_clusters()
     history.append(problem.paper_value(arrays.value()))
     if problem.size_prior > 0.0:
-        for _ in range(ASCENT_ROUNDS):
-            moves = arrays.descend("stochastic")
-            history.append(problem.paper_value(arrays.value()))
-            if watch(history[-1]) is not None or moves == 0:
-                break
+        return _ascended(problem, arrays, watch, history)
+    return Found(arrays.labels, arrays.value(), history)
+
+
+def _ascended(problem, arrays, watch, history) -> Found:
+    """Move single rows while J_p increases."""
+    for _ in range(ASCENT_ROUNDS):
+        moves = arrays.descend("stochastic")
+        history.append(problem.paper_value(arrays.value()))
+        if watch(history[-1]) is not None or moves == 0:
+            break
     return Found(arrays.labels, arrays.value(), history)
 
 
