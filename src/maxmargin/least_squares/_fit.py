@@ -516,7 +516,9 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
     leave-one-out R2 is then clearly higher.
     """
     k, n = s.n_clusters, len(weights)
-    if s.search != "shaking" or s.cluster_sizes is not None or k == 1 or n < 10 * k:
+    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
+        return
+    if k == 1 or n < 10 * k:
         return
     if s.mixed or s.size_prior > 0:
         return
