@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering
+from maxmargin import (
+    LeastSquaresMarginClustering,
+    MaxMarginClustering,
+    SemidefiniteMarginClustering,
+)
 
 
 def rows(seed, n, k):
@@ -29,6 +33,9 @@ CASES = {
     "front door, balanced": MaxMarginClustering(
         spreads=False, n_resamples=0, balance=0.9, random_state=0
     ),
+    "semidefinite": SemidefiniteMarginClustering(random_state=0),
+    "semidefinite, without a floor": SemidefiniteMarginClustering(balance=0.0, random_state=0),
+    "semidefinite, full": SemidefiniteMarginClustering(relaxation="full", tol=1e-4, random_state=0),
 }
 
 
