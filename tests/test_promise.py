@@ -22,7 +22,7 @@ def rows(seed, n, k):
 
 
 def kept(objective, rival):
-    """Whether the promise is kept; the objectives of least squares are negative in the tempered form."""
+    """Whether the promise is kept; the tempered objective of least squares is negative."""
     return objective <= rival + 1e-3 * abs(rival)
 
 

@@ -373,11 +373,11 @@ def test_scores_below_one_do_not_beat_the_bound():
     """(7) also bounds soft scores: f'Af + sum s (1 - f^2)_+ for any f."""
     model = SemidefiniteMarginClustering(ridge=0.1).fit(two_clouds(30))
     rng = np.random.default_rng(0)
-    leading = linalg.eigh(model._objective.matrix)[1][:, 0] * np.sqrt(30)
+    leading = linalg.eigh(model._relaxed)[1][:, 0] * np.sqrt(30)
     for scale in np.linspace(0, 2, 41):
         for f in (scale * leading, scale * rng.normal(size=30)):
             u = f / np.sqrt(30)
-            value = u @ model._objective.matrix @ u + np.maximum(0.0, 1 - f**2).mean()
+            value = u @ model._relaxed @ u + np.maximum(0.0, 1 - f**2).mean()
             assert value >= model.lower_bound_ - 1e-9
 
 

@@ -58,8 +58,10 @@ def held_labels(
     array([0, 0, 1, 1])
     """
     labels = named(labels, known, weights, k).astype(np.int64)
-    if floor > 0:
-        near = np.ascontiguousarray(nearness(rows, cluster_means(rows, labels, weights, k)))
+    if np.bincount(labels, weights, minlength=k).min() < floor:
+        near = nearness(rows, cluster_means(rows, labels, weights, k)).astype(np.float64)
+        # No row is nearer to another cluster than to its own: shortest paths need that.
+        near[np.arange(len(labels)), labels] = near.max(axis=1)
         weights = np.ascontiguousarray(weights, dtype=np.float64)
-        fill_clusters(near.astype(np.float64), weights, known >= 0, floor, labels)
+        fill_clusters(np.ascontiguousarray(near), weights, known >= 0, floor, labels)
     return labels

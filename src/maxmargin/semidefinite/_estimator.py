@@ -69,7 +69,8 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     Parameters
     ----------
     n_clusters : int, default=2
-        Number of clusters; more than two by recursive splits.
+        Number of clusters. More than two are relaxed together in the generalized form and found by
+        recursive splits in the full form.
     relaxation : {"generalized", "full"}, default="generalized"
         Valizadegan and Jin's relaxation over n numbers, or Xu et al.'s over n^2, which needs scs
         (``pip install "maxmargin[sdp]"``).
@@ -94,7 +95,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         maximum is 1e12.
     balance : float, default=0.7
         Every cluster has at least ``balance * n / n_clusters`` rows. In the full form this is a
-        constraint of the relaxation; in the generalized form it only limits the threshold.
+        constraint of the relaxation; in the generalized form it only limits the labels.
     max_samples : int or "auto", default="auto"
         Maximum number of distinct rows to solve for; "auto" is 2000, or 200 in the full form. For
         more rows a random sample is solved, and bounds and objectives are those of the sample.
@@ -112,15 +113,21 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     Attributes
     ----------
     labels_, cluster_sizes_, exemplar_indices_
-        See :class:`AlternatingMarginClustering`. ``labels_`` are the predictions of an SVM that is
-        fitted to the signs of the leading eigenvector.
-    coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
-        The SVM of every split.
+        See :class:`AlternatingMarginClustering`. ``labels_`` are the best labels that a descent by
+        single moves and exchanges reaches from the relaxation's leading eigenvectors and from the
+        k-means partition, in the objective that is bounded.
+    coef_, intercept_ : ndarray of shape (m, n_components) and (m,)
+        The model of the labels: ridge regressions, one row for two clusters and ``n_clusters`` for
+        more; in the full form an SVM for each of ``n_clusters - 1`` splits.
     lower_bound_ : float
-        Lower bound on the objective of all two-way labellings (of the first split). It is valid
-        even if the solver stopped early.
+        Lower bound on the objective of all labellings (of the first split, for several). It is
+        valid even if the solver stopped early.
     objective_ : float
         The same objective for ``labels_``; for several splits, the weighted mean.
+    compared_with_kmeans_ : dict
+        "objective" of the k-means partition of the solved rows, after repair to the size floor, and
+        "ari", its agreement with the labels found; for several splits, weighted means over them.
+        ``objective_`` is not above it.
     duality_gap_ : float
         Relative duality gap of the solver.
     alpha_ : float
@@ -209,15 +216,16 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         self.n_jobs = n_jobs
 
     def certificate(self, labels) -> Certificate:
-        """Compare a two-way labelling of the training rows with the lower bound.
+        """Compare a labelling of the training rows with the lower bound.
 
-        The objective is that of the relaxation: y'Ay in the generalized form, and that of an SVM
-        without intercept in the full form.
+        The objective is that of the relaxation: y'Ay in the generalized form (<A, M> for more than
+        two clusters), and that of an SVM without intercept in the full form.
 
         Parameters
         ----------
         labels : array-like of shape (n_samples,)
-            Labels from any method; two different values.
+            Labels from any method; two different values, or up to ``n_clusters`` in the
+            generalized form.
 
         Returns
         -------
@@ -236,11 +244,17 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         check_is_fitted(self)
         if not hasattr(self, "lower_bound_"):
             raise ValueError("certificate needs n_clusters >= 2: one cluster has no margin.")
-        return Certificate(self._objective.value(self._checked_labels(labels)), self.lower_bound_)
+        full = self.relaxation == "full"
+        objective = Objective(
+            self._relaxed, self._relaxed_shares, 2 if full else self.n_clusters, 0.0,
+            self._relaxed_known >= 0, float(self.alpha) if full else None,
+        )  # fmt: skip
+        found = objective.value(self._checked_labels(labels, objective))
+        return Certificate(found, self.lower_bound_)
 
-    def _checked_labels(self, labels) -> np.ndarray:
+    def _checked_labels(self, labels, objective: Objective) -> np.ndarray:
         """Return the cluster of every row of the relaxation from one label per row of X."""
-        labels, rows, objective = np.asarray(labels), self._relaxed_rows, self._objective
+        labels, rows = np.asarray(labels), self._relaxed_rows
         if labels.shape != rows.shape:
             raise ValueError(f"labels must have shape {rows.shape}, got {labels.shape}.")
         names, codes = np.unique(labels, return_inverse=True)
@@ -261,7 +275,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         return found
 
     def _check_sides(self, signs) -> None:
-        off = abs(float(self._objective.shares @ signs))
+        off = abs(float(self._relaxed_shares @ signs))
         if off > self._relaxed_bound + 1e-9:
             raise ValueError(
                 f"labels have {0.5 + 0.5 * off:.1%} of the rows in one cluster; with balance="
@@ -377,7 +391,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             warn_short(self.balance, missing, floor)
         ari = float(adjusted_rand_score(labels, kmeans))
         rival = {"objective": objective.value(kmeans), "ari": ari}
-        return Clustered(relaxed, objective, known, labels, coef, intercept, value, rival, total)
+        return Clustered(relaxed, shares, known, labels, coef, intercept, value, rival, total)
 
     def _rho(self, n: int) -> float:
         return max(self.ridge, LEAST_RIDGE) / n
@@ -460,10 +474,10 @@ class Relaxed:
 
 @dataclass(frozen=True)
 class Clustered:
-    """Labels found with a relaxation, their linear model, and how the k-means partition compares."""
+    """Labels found with a relaxation, their linear model, and how k-means compares."""
 
     relaxed: Relaxed
-    certified: Objective
+    shares: np.ndarray
     known: np.ndarray
     labels: np.ndarray
     coef: np.ndarray
@@ -477,7 +491,8 @@ class Clustered:
         return {
             "lower_bound_": self.relaxed.lower,
             "duality_gap_": self.relaxed.gap,
-            "_objective": self.certified,
+            "_relaxed": self.relaxed.matrix,
+            "_relaxed_shares": self.shares,
             "_relaxed_known": self.known,
             "_relaxed_bound": self.relaxed.bound,
         }

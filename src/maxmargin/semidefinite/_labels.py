@@ -88,8 +88,8 @@ class Objective:
         better = True
         while better:
             better = False
-            signs = 2.0 * labels - 1.0
-            scores = self.matrix @ (signs * self.shares * theta) / self.alpha
+            signs: Array = 2.0 * labels - 1.0
+            scores = np.asarray(self.matrix @ (signs * self.shares * theta) / self.alpha, float)
             for rows in self._margin_moves(signs, scores):
                 trial = labels.copy()
                 trial[rows] = 1 - trial[rows]
@@ -133,7 +133,7 @@ class _Moves:
         self.small = LEAST_GAIN * float(np.abs(self.T).max())
 
     def costs(self) -> Array:
-        """Return the rise of ``sum_h z_h'A z_h`` for every row and cluster; infinite where fixed."""
+        """Return the rise of ``sum_h z_h'A z_h`` for every move; infinite for known rows."""
         rows = np.arange(len(self.labels))
         cost = 2.0 * (self.T - self.T[rows, self.labels][:, None] + np.diag(self.A)[:, None])
         cost[rows, self.labels] = np.inf
