@@ -88,8 +88,8 @@ class Objective:
         better = True
         while better:
             better = False
-            signs: Array = 2.0 * labels - 1.0
-            scores = np.asarray(self.matrix @ (signs * self.shares * theta) / self.alpha, float)
+            signs = np.where(labels > 0, 1.0, -1.0)
+            scores = self.matrix @ (signs * self.shares * theta) / self.alpha
             for rows in self._margin_moves(signs, scores):
                 trial = labels.copy()
                 trial[rows] = 1 - trial[rows]
