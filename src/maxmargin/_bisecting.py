@@ -213,7 +213,8 @@ class BisectingMarginClustering(BaseMarginClustering):
         count = 0
 
         def owned(indices):
-            return np.flatnonzero(2 * np.bincount(aim[indices], minlength=k) > goals)
+            parts = np.zeros(k) if aim is None else np.bincount(aim[indices], minlength=k)
+            return np.flatnonzero(2 * parts > goals)
 
         def fitted(indices):
             share = weights[indices].sum() / total
@@ -221,7 +222,8 @@ class BisectingMarginClustering(BaseMarginClustering):
             side = max(even_share(share, k), 1.0 / k)
             two_way = min(1.0, 2.0 * balance * side / share)
             start = None
-            if aim is not None and len(names := owned(indices)) > 1:
+            names = owned(indices)
+            if aim is not None and len(names) > 1:
                 centres = np.stack([_mean(X[aim == name]) for name in names])
                 groups = two_groups(centres, 0)
                 near = nearness(Rows(X[indices]), centres).argmax(axis=1)

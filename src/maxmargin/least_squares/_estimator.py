@@ -178,9 +178,6 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         return self._settings().memory(n_samples, n_features)
 
-    def _mergeable(self) -> bool:
-        return True
-
     def _decision_losses(self, decision):
         margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), 2.0 * margins - 1.0, "squared")

@@ -22,7 +22,6 @@ from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows
 from .._core.size_floor import size_floor, warn_short
 from .._data.source import MemoryRows
-from ._axes import principal_axes, whitening_axes
 from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
@@ -35,7 +34,7 @@ from ._label_search import (
     adapted_sizes,
     grown_labels,
     keep_known,
-    predictive_score,
+    predictive_fit,
     promised,
     random_labels,
     search_labels,
@@ -49,7 +48,9 @@ from ._similarity import (
     Similarity,
     factor_dtype,
     make_similarity,
+    principal_axes,
     similarity_of,
+    whitening_axes,
 )
 
 AUTO_STARTS = 10
@@ -223,7 +224,9 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
-    calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
+    calibration, stability = None, 0.0
+    if s.n_resamples:
+        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
     if data.initial is None and not (known >= 0).any():
         _warn_about_sizes(fmap, X, weights, settings, s)
     others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
@@ -275,7 +278,10 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
     axes, first = None, None
-    if s.whiten and not sparse.issparse(rows) and _can_whiten(rows.shape, s):
+    n, d = rows.shape
+    # There must be enough rows to estimate the covariance within clusters.
+    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
+    if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
         first = _first_labels(rows, weights, known, data, s)
         axes = whitening_axes(rows, first, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
@@ -304,13 +310,6 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
     return trained(fit_least_squares(smaller, settings), rows, weights, known, data.n_jobs).labels
-
-
-def _can_whiten(shape: tuple[int, int], s: Settings) -> bool:
-    """Return whether there are enough rows to estimate the covariance within clusters."""
-    n, d = shape
-    wide = d > WIDEST_WHITENED or ROWS_PER_COLUMN * d > n
-    return not wide and not s.precomputed and s.n_clusters > 1
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -462,7 +461,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     They are tried only if the leave-one-out R2 of clusters that differ in location is not high.
     """
     k, weights = s.n_clusters, problem.similarity.weights
-    fit = predictive_score(problem, found.labels) / (k - 1)
+    fit = predictive_fit(problem, found.labels)[0] / (k - 1)
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
@@ -471,7 +470,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
         return found
-    if predictive_score(problem, labels) / (k - 1) < fit - SPREAD_LOSS:
+    if predictive_fit(problem, labels)[0] / (k - 1) < fit - SPREAD_LOSS:
         return found
     value = problem.value(labels, problem.similarity.caches(labels, k))
     history = [*found.history, problem.paper_value(value)]
@@ -483,8 +482,6 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
 
 def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
     """Return the calibration of the confidence and the stability, from subsamples."""
-    if s.n_resamples == 0:
-        return None, 0.0
     rows = np.arange(len(labels))
     if len(rows) > RESAMPLED_ROWS:
         rows = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
@@ -536,7 +533,7 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
     starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
     equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
     free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
-    before, after = (predictive_score(problem, f.labels) / (k - 1) for f in (equal, free))
+    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
     if after > before + SIZE_DOUBT:
         sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
         shares = ", ".join(f"{share:.0%}" for share in sizes)
