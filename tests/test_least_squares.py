@@ -432,3 +432,11 @@ def test_a_size_that_cannot_be_met_is_said():
     weights = np.where(np.arange(20) == 3, 1.0, 1e-12)
     with pytest.warns(UserWarning, match="balance=0.1 cannot be met"):
         LeastSquaresMarginClustering(2, random_state=0).fit(X, sample_weight=weights)
+
+
+def test_a_floor_equal_to_the_target_sizes_leaves_room_to_search():
+    """No cluster could give up a row: the random labels of the start were returned."""
+    X, y = make_blobs(60, centers=3, cluster_std=0.5, random_state=0)
+    model = LeastSquaresMarginClustering(3, balance=1.0, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert model.cluster_sizes_.tolist() == [20, 20, 20]

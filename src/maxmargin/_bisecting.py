@@ -19,14 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import StrOptions
 from ._core.dedup import FitInput
 from ._core.model import Model
+from ._core.rivals import held_labels, kmeans_partition, nearness
 from ._core.rows import Rows
 from ._core.size_floor import size_floor
 from ._core.tree import (
+    Tree,
     cluster_order,
     clusters_that_fit,
     even_share,
@@ -50,12 +53,14 @@ class BisectingMarginClustering(BaseMarginClustering):
     n_clusters : int, default=2
         Number of clusters.
     estimator : estimator, default=None
-        Two-way margin clustering; None means ``AlternatingMarginClustering()``. Its ``balance``
-        sets the minimum size ``balance * n / n_clusters`` of every cluster, as far as earlier
-        splits allow it.
-    split_by : {"scatter", "size"}, default="scatter"
-        Which cluster to split next: the one with the largest sum of squared distances to its mean
-        (in feature space if the kernel is "precomputed"), or the one with the largest weight.
+        Two-way margin clustering; None means
+        ``AlternatingMarginClustering(multi_class="joint")``. If its ``balance`` is a number, every
+        cluster has at least ``balance * n / n_clusters`` rows, as far as earlier splits allow it.
+    split_by : {"objective", "scatter", "size"}, default="objective"
+        Which cluster to split next. "scatter": the one with the largest sum of squared distances to
+        its mean (in feature space if the kernel is "precomputed"). "objective": every cluster is
+        split on trial, and the scatter is multiplied by one minus the mean loss of the split.
+        "size": the one with the largest weight.
     verbose : int, default=0
         1 shows a progress bar over the splits.
     random_state : int, RandomState instance or None, default=None
@@ -69,8 +74,15 @@ class BisectingMarginClustering(BaseMarginClustering):
         The fitted two-way models, in the order of the splits; None for splits without rows.
     labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_, n_iter_, stop_reason_
         See :class:`AlternatingMarginClustering`.
-    objective_, history_ : float and list of float
-        Mean objective of the splits, and the objective of each.
+    objective_ : float
+        Sum of the objectives of the splits, each times its share of the rows: the mean over the
+        rows of the losses on their way from the root.
+    compared_with_kmeans_ : dict
+        "objective": the same sum if each split were the k-means partition of its rows into two,
+        which ``objective_`` is not above; "ari": agreement of ``labels_`` with the k-means
+        partition of all rows. Only if the splits have this attribute, too.
+    history_ : list of float
+        Objective of each split.
 
     Examples
     --------
@@ -89,7 +101,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             for name in ("n_clusters", "verbose", "random_state", "n_jobs")
         },
         "estimator": [BaseMarginClustering, None],
-        "split_by": [StrOptions({"size", "scatter"})],
+        "split_by": [StrOptions({"objective", "scatter", "size"})],
     }
 
     def __init__(
@@ -97,7 +109,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         n_clusters=2,
         *,
         estimator=None,
-        split_by="scatter",
+        split_by="objective",
         verbose=0,
         random_state=None,
         n_jobs=None,
@@ -122,11 +134,14 @@ class BisectingMarginClustering(BaseMarginClustering):
         self._two_way()._validate_params()
 
     def _balance(self) -> float:
+        """Return the balance of the clusters; splits whose balance is "auto" have their own."""
         balance = self._two_way().balance
-        return 0.7 if balance == "auto" else balance
+        return 0.0 if balance == "auto" else balance
 
     def _two_way(self) -> BaseMarginClustering:
-        return AlternatingMarginClustering() if self.estimator is None else self.estimator
+        if self.estimator is None:
+            return AlternatingMarginClustering(multi_class="joint")
+        return self.estimator
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         two_way = self._two_way().estimate_memory(n_samples, n_features, in_blocks)
@@ -136,40 +151,79 @@ class BisectingMarginClustering(BaseMarginClustering):
         return self._two_way()._decision_losses(decision)
 
     def _fit_model(self, data: FitInput) -> Model:
-        tree = self._grow(data.X.take(slice(None)), data)
-        order = cluster_order(tree.leaves, data, self.n_clusters)
+        X, k = data.X.take(slice(None)), self.n_clusters
+        found = self._grown(X, data, None)
+        kmeans = np.zeros(len(data.weights), np.int64)
+        if k > 1:
+            raw = Rows(X)
+            kmeans = kmeans_partition(raw, data.weights, k, data.rng.spawn(1)[0])
+            kmeans = held_labels(raw, kmeans, data.weights, data.known, k, 0.0)
+        if k > 2 and "init" in self._two_way().get_params(deep=False):
+            # The tree of the k-means clusters, whose splits start from them.
+            twin = self._grown(X, data, kmeans)
+            found = min(found, twin, key=lambda grown: grown.objective)
+        tree = found.tree
+        models = [None if split is None else split[0] for split in tree.splits]
         splits = SplitModels(
-            tuple(None if split is None else split[0] for split in tree.splits),
+            tuple(models),
             tuple(None if split is None else split[1] for split in tree.splits),
             self._pairwise,
         )
-        fitted = [model for model in splits.models if model is not None]
-        objectives = [model.objective_ for model in fitted]
+        fitted = [model for model in models if model is not None]
+        extras: dict = {"splits_": models}
+        if found.rival is not None:
+            ari = float(adjusted_rand_score(tree.leaves, kmeans))
+            extras["compared_with_kmeans_"] = {"objective": found.rival, "ari": ari}
         reason = getattr(data.watch, "reason", None)
         return Model(
             features=splits,
-            coef=np.eye(len(tree.splits)),
-            intercept=np.zeros(len(tree.splits)),
-            paths=tree.paths[order].astype(np.float64),
-            objective=float(np.mean(objectives)) if objectives else 0.0,
-            history=objectives,
-            n_iter=len(objectives),
+            coef=np.eye(len(models)),
+            intercept=np.zeros(len(models)),
+            paths=tree.paths[cluster_order(tree.leaves, data, k)].astype(np.float64),
+            objective=found.objective,
+            history=[model.objective_ for model in fitted],
+            n_iter=len(fitted),
             stop_reason=reason or worst_reason([m.stop_reason_ for m in fitted]),
             balance=self._balance(),
-            extras={"splits_": list(splits.models)},
+            extras=extras,
         )
 
-    def _grow(self, X, sample: FitInput):
+    def _grown(self, X, sample: FitInput, aim: np.ndarray | None) -> Grown:
+        """Grow a tree; its splits start from those of ``aim``, clusters to be told apart, if given.
+
+        A split of the tree belongs to the aimed-at clusters that have most of their rows in it.
+        """
         k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
         balance = self._balance()
         floor = size_floor(balance, total, k, sample.whole)
+        trials: dict = {}
+        goals = np.bincount(aim, minlength=k) if aim is not None else np.zeros(k)
+        count = 0
 
-        def split(indices, clusters):
+        def owned(indices):
+            parts = np.zeros(k) if aim is None else np.bincount(aim[indices], minlength=k)
+            return np.flatnonzero(2 * parts > goals)
+
+        def fitted(indices):
             share = weights[indices].sum() / total
             # The minimum size of the smaller side, as the balance of the two-way estimator.
             side = max(even_share(share, k), 1.0 / k)
             two_way = min(1.0, 2.0 * balance * side / share)
-            model = self._fit_split(X, sample, indices, two_way)
+            start = None
+            names = owned(indices)
+            if aim is not None and len(names) > 1:
+                centres = np.stack([_mean(X[aim == name]) for name in names])
+                groups = two_groups(centres, 0)
+                near = nearness(Rows(X[indices]), centres).argmax(axis=1)
+                mine = np.searchsorted(names, aim[indices]).clip(max=len(names) - 1)
+                near = np.where(names[mine] == aim[indices], mine, near)
+                start = (groups[near] > 0).astype(np.int64)
+            return self._fit_split(X, sample, indices, two_way, start)
+
+        def split(indices, clusters):
+            nonlocal count
+            count += 1
+            model = trials.pop(indices.tobytes(), None) or fitted(indices)
             return np.where(model.labels_ > 0, 1, -1), (model, sample.source[indices])
 
         def capacity(indices):
@@ -185,11 +239,29 @@ class BisectingMarginClustering(BaseMarginClustering):
             known = sample.known[indices]
             if len(np.unique(known[known >= 0])) > 1:
                 return np.inf
+            if aim is not None and len(owned(indices)) > 1:
+                return np.inf
             if self.split_by == "size":
                 return weights[indices].sum()
-            return _spread(self._part(X, sample, indices), self._pairwise)
+            part = self._part(X, sample, indices)
+            spread = _spread(part, self._pairwise)
+            if aim is not None or self.split_by == "scatter" or count == k - 1:
+                return spread
+            if capacity(indices) < 2:
+                return 0.0
+            model = trials[indices.tobytes()] = fitted(indices)
+            return spread * (1.0 + model.score(part))
 
-        return grow_tree(len(weights), k, split, priority, capacity)
+        tree = grow_tree(len(weights), k, split, priority, capacity)
+        objective, rival = 0.0, 0.0
+        for found in tree.splits:
+            if found is not None:
+                model, rows = found
+                share = weights[np.isin(sample.source, rows)].sum() / total
+                objective += share * model.objective_
+                compared = getattr(model, "compared_with_kmeans_", {"objective": np.nan})
+                rival += share * compared["objective"]
+        return Grown(tree, float(objective), None if np.isnan(rival) else float(rival))
 
     def _part(self, X, sample: FitInput, indices):
         """Return some rows; for a kernel matrix, also only their columns."""
@@ -197,12 +269,16 @@ class BisectingMarginClustering(BaseMarginClustering):
             return X[indices]
         return X[np.ix_(indices, sample.source[indices])]
 
-    def _fit_split(self, X, sample: FitInput, indices, balance) -> BaseMarginClustering:
+    def _fit_split(self, X, sample: FitInput, indices, balance, start) -> BaseMarginClustering:
         known = sample.known[indices]
         seed = int(sample.rng.integers(2**31 - 1))
         model = clone(self._two_way()).set_params(
-            n_clusters=2, balance=balance, random_state=seed, n_jobs=self.n_jobs
+            n_clusters=2, random_state=seed, n_jobs=self.n_jobs
         )
+        if model.balance != "auto":
+            model.set_params(balance=balance)
+        if start is not None and start.min() < start.max():
+            model.set_params(init=start)
         partial = None
         classes = np.unique(known[known >= 0])
         if len(classes) > 1:
@@ -217,6 +293,15 @@ class BisectingMarginClustering(BaseMarginClustering):
             warnings.filterwarnings("ignore", "balance=")
             model._fit(part, sample.weights[indices], partial, watch=sample.watch)
         return model
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tree with its objective, and that of two-way k-means partitions of the same rows."""
+
+    tree: Tree
+    objective: float
+    rival: float | None
 
 
 @dataclass(frozen=True)

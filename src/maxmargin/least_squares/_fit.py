@@ -15,11 +15,19 @@ import numpy as np
 from scipy import sparse
 
 from .._core.dedup import FitInput, make_input
-from .._core.features import KERNELS, FeatureMap, kernel_basis, kernel_params, mapped_rows
+from .._core.features import (
+    KERNELS,
+    FeatureMap,
+    fit_features,
+    kernel_basis,
+    kernel_params,
+    mapped_rows,
+)
 from .._core.model import Model, lead_of, trained
+from .._core.rivals import held_labels, kmeans_partition
+from .._core.rows import Rows
 from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
-from ._axes import principal_axes, whitening_axes
 from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
@@ -32,7 +40,8 @@ from ._label_search import (
     adapted_sizes,
     grown_labels,
     keep_known,
-    predictive_score,
+    predictive_fit,
+    promised,
     random_labels,
     search_labels,
     settle,
@@ -45,7 +54,9 @@ from ._similarity import (
     Similarity,
     factor_dtype,
     make_similarity,
+    principal_axes,
     similarity_of,
+    whitening_axes,
 )
 
 AUTO_STARTS = 10
@@ -59,6 +70,7 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
@@ -84,6 +96,8 @@ class Settings:
         Number of subsamples that are clustered for confidence and stability.
     time_budget : float or None
         Seconds after which no restart or kick starts.
+    compared : bool
+        Whether to compare the labels with the k-means partition.
     """
 
     n_clusters: int
@@ -109,6 +123,7 @@ class Settings:
     spreads: bool = False
     n_resamples: int = 0
     time_budget: float | None = None
+    compared: bool = True
 
     @property
     def precomputed(self) -> bool:
@@ -157,12 +172,15 @@ class Details:
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
     calibration : Calibration or None
         From margins to confidence.
+    by_spread : bool
+        Whether the clusters are those of the mixture, not of the largest J_p.
     """
 
     chosen: np.ndarray
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
     calibration: Calibration | None
+    by_spread: bool
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""
@@ -202,17 +220,23 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         # Not to be shaken: their sizes need not be the targets.
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
     found = search_labels(problem, starts, settings)
+    compared: dict[str, Any] = {}
+    if s.compared and s.n_clusters > 1:
+        found, compared = promised(problem, found, _rivals(X, problem, data, chosen, s), settings)
+    by_location = found
     if s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
     labels, caches, prices = settle(problem, found.labels)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
-    calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
+    calibration, stability = None, 0.0
+    if s.n_resamples:
+        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
     if data.initial is None and not (known >= 0).any():
         _warn_about_sizes(fmap, X, weights, settings, s)
     others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
-    details = Details(chosen, margins, others, calibration)
+    details = Details(chosen, margins, others, calibration, found is not by_location)
     scores = similarity.fitted(caches, labels) + prices
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
@@ -222,6 +246,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=weights)),
         "leave_one_out_margins_": margins,
         "fitted_indices_": data.source[chosen],
+        **compared,
     }
     if calibration is not None:
         extras |= {"stability_": stability, "_calibration": calibration}
@@ -251,7 +276,10 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
     axes, first = None, None
-    if s.whiten and not sparse.issparse(rows) and _can_whiten(rows.shape, s):
+    n, d = rows.shape
+    # There must be enough rows to estimate the covariance within clusters.
+    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
+    if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
         first = _first_labels(rows, weights, known, data, s)
         axes = whitening_axes(rows, first, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
@@ -274,18 +302,12 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
         s,
         whiten=False,
         spreads=False,
+        compared=False,
         n_resamples=0,
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
     return trained(fit_least_squares(smaller, settings), rows, weights, known, data.n_jobs).labels
-
-
-def _can_whiten(shape: tuple[int, int], s: Settings) -> bool:
-    """Return whether there are enough rows to estimate the covariance within clusters."""
-    n, d = shape
-    wide = d > WIDEST_WHITENED or ROWS_PER_COLUMN * d > n
-    return not wide and not s.precomputed and s.n_clusters > 1
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -390,6 +412,23 @@ def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
     return starts
 
 
+def _rivals(X, problem: LabelProblem, data: FitInput, chosen, s: Settings) -> list[np.ndarray]:
+    """Return labels that the search must not be worse than: of k-means, and the initial ones."""
+    weights, known = problem.similarity.weights, problem.known
+    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
+    rows = Rows(X)
+    if s.precomputed:
+        rows = fit_features(
+            MemoryRows(X), weights, kernel="precomputed", params={},
+            n_components=KMEANS_RANK, rng=rng,
+        )[1]  # fmt: skip
+    found = [kmeans_partition(rows, weights, s.n_clusters, rng)]
+    if data.initial is not None:
+        found.append(data.initial[chosen])
+    held = (held_labels(rows, f, weights, known, problem.k, problem.floor) for f in found)
+    return [labels.astype(np.int32) for labels in held]
+
+
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
     """Return the settings of the search."""
     kicks = s.n_kicks
@@ -406,6 +445,7 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         deadline=None if budget is None else began + budget,
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
+        sized=s.cluster_sizes is not None,
         rng=data.rng,
         watch=data.watch,
         n_jobs=data.n_jobs,
@@ -419,7 +459,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     They are tried only if the leave-one-out R2 of clusters that differ in location is not high.
     """
     k, weights = s.n_clusters, problem.similarity.weights
-    fit = predictive_score(problem, found.labels) / (k - 1)
+    fit = predictive_fit(problem, found.labels)[0] / (k - 1)
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
@@ -428,7 +468,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
         return found
-    if predictive_score(problem, labels) / (k - 1) < fit - SPREAD_LOSS:
+    if predictive_fit(problem, labels)[0] / (k - 1) < fit - SPREAD_LOSS:
         return found
     value = problem.value(labels, problem.similarity.caches(labels, k))
     history = [*found.history, problem.paper_value(value)]
@@ -440,8 +480,6 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
 
 def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
     """Return the calibration of the confidence and the stability, from subsamples."""
-    if s.n_resamples == 0:
-        return None, 0.0
     rows = np.arange(len(labels))
     if len(rows) > RESAMPLED_ROWS:
         rows = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
@@ -473,7 +511,9 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
     leave-one-out R2 is then clearly higher.
     """
     k, n = s.n_clusters, len(weights)
-    if s.search != "shaking" or s.cluster_sizes is not None or k == 1 or n < 10 * k:
+    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
+        return
+    if k == 1 or n < 10 * k:
         return
     if s.mixed or s.size_prior > 0:
         return
@@ -491,7 +531,7 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
     starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
     equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
     free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
-    before, after = (predictive_score(problem, f.labels) / (k - 1) for f in (equal, free))
+    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
     if after > before + SIZE_DOUBT:
         sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
         shares = ", ".join(f"{share:.0%}" for share in sizes)

@@ -21,8 +21,9 @@ from scipy import sparse
 from .._core.dedup import row_fingerprints
 from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
 from .._core.rows import Rows
-from ._numba_neighbors import nearest, neighbour_means
+from ._numba import nearest, neighbour_means
 from ._similarity import (
+    FLOAT64_ROWS,
     Similarity,
     factor_dtype,
     filled_matrix,
@@ -31,7 +32,6 @@ from ._similarity import (
     project_out,
     scale_rows,
     similarity_of,
-    stored_matrix,
     unit_diagonal,
 )
 
@@ -263,7 +263,7 @@ def graph_similarity(neighbours: np.ndarray, weights, dtype) -> np.ndarray:
     q = roots / np.linalg.norm(roots)
     project_out(B, q, (B @ q.astype(dtype)).astype(np.float64))
     scale_rows(B, roots)
-    return stored_matrix(B)
+    return B.astype(np.float32, copy=False) if n > FLOAT64_ROWS else B
 
 
 def normalised_laplacian(neighbours: np.ndarray) -> sparse.csr_matrix:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from .._core.descent import CONVERGED
 from .._core.size_floor import cluster_prices
@@ -27,6 +29,8 @@ from ._similarity import Similarity
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of shaking if the initial labels are good: amplitude 1/4
 ASCENT_ROUNDS = 100
+TIGHT = 0.95  # share of its target size that a cluster may always fall to while it is shaken
+SAME, REGROUPED, RESPLIT, N_KINDS = 0, 1, 2, 3  # perturbations of the best labels
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 
@@ -74,7 +78,11 @@ class LabelProblem:
         n, k = self.similarity.weights.sum(), self.k
         if self.size_prior > 0.0:
             return float(-value / n ** (1.0 - self.size_prior))
-        whole = 0.0 if self.similarity.centred else float(self.similarity.matrix.sum(dtype=float))
+        whole = (
+            0.0
+            if self.similarity.row_means is not None
+            else float(self.similarity.matrix.sum(dtype=float))
+        )
         return float(n * k + (4 - k) * whole - 4 * value)
 
 
@@ -97,6 +105,7 @@ class SearchSettings:
     n_jobs: int
     parallel: bool  # callbacks are called for iterations in order
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
+    sized: bool = False  # the sizes of the clusters are given or adapted
 
     def in_time(self) -> bool:
         """Whether there is time for another start or kick."""
@@ -117,10 +126,7 @@ class Found:
 def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Found:
     """Best labels over all starts, then kicks and adapted sizes."""
 
-    def run(start):
-        labels, first_round = start
-        return _search_from(problem, labels, first_round, settings)
-
+    run = partial(_search_from, problem, settings)
     if settings.deadline is not None:
         outcomes = [run(start) for i, start in enumerate(starts) if i == 0 or settings.in_time()]
     elif settings.n_jobs > 1 and len(starts) > 1 and settings.parallel:
@@ -139,7 +145,33 @@ def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Fo
     return replace(best, others=[found for found in ranked if found.value < best.value])
 
 
-def _search_from(problem, labels, first_round, settings: SearchSettings) -> Found:
+def promised(
+    problem: LabelProblem, found: Found, rivals: list[np.ndarray], settings: SearchSettings
+) -> tuple[Found, dict[str, dict[str, float]]]:
+    """Return labels whose J is not below that of rival labels, and how the first rival compares.
+
+    A better rival is improved by single moves. It is not taken if the labels found are not those of
+    the largest J: those of given or adapted sizes, and of the paper's simpler algorithms.
+    """
+    largest = settings.search == "shaking" and not settings.sized
+    values = []
+    for labels in rivals:
+        arrays = _Arrays(problem, labels.copy())
+        values.append(arrays.value())
+        if largest and arrays.value() > found.value:
+            shaken = _shake(problem, _Arrays(problem, labels.copy()), GENTLE, settings.watch)
+            moved = _ascended(problem, arrays, settings.watch, [])
+            better = max(shaken, moved, key=lambda other: other.value)
+            found = replace(better, history=found.history + better.history, others=found.others)
+    compared = {
+        "objective": problem.paper_value(values[0]),
+        "ari": float(adjusted_rand_score(found.labels, rivals[0])),
+    }
+    return found, {"compared_with_kmeans_": compared}
+
+
+def _search_from(problem, settings: SearchSettings, start) -> Found:
+    labels, first_round = start
     arrays = _Arrays(problem, labels.copy())
     if settings.search == "shaking":
         return _shake(problem, arrays, first_round, settings.watch)
@@ -168,11 +200,17 @@ def _shake(problem, arrays, first_round, watch) -> Found:
     arrays.fill_small_clusters()
     history.append(problem.paper_value(arrays.value()))
     if problem.size_prior > 0.0:
-        for _ in range(ASCENT_ROUNDS):
-            moves = arrays.descend("stochastic")
-            history.append(problem.paper_value(arrays.value()))
-            if watch(history[-1]) is not None or moves == 0:
-                break
+        return _ascended(problem, arrays, watch, history)
+    return Found(arrays.labels, arrays.value(), history)
+
+
+def _ascended(problem, arrays, watch, history) -> Found:
+    """Move single rows while J_p increases."""
+    for _ in range(ASCENT_ROUNDS):
+        moves = arrays.descend("stochastic")
+        history.append(problem.paper_value(arrays.value()))
+        if watch(history[-1]) is not None or moves == 0:
+            break
     return Found(arrays.labels, arrays.value(), history)
 
 
@@ -181,8 +219,8 @@ def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Foun
 
     With ``size_prior`` > 0, three kinds of perturbation alternate, and each keeps its sizes.
     """
-    change = _redealt if problem.size_prior == 0.0 else KICKS[number % len(KICKS)]
-    labels, first_round = change(problem, best.labels.copy(), settings.rng)
+    kind = RESPLIT if problem.size_prior == 0.0 else number % N_KINDS
+    labels, first_round = perturbed(problem, best.labels.copy(), settings.rng, kind)
     if problem.size_prior > 0.0:
         sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
         problem = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
@@ -192,66 +230,42 @@ def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Foun
     return Found(found.labels, found.value, best.history + found.history)
 
 
-def _redealt(problem, labels, rng, share=0.5) -> tuple[np.ndarray, int]:
-    """Reassign the rows of two clusters at random; return labels and first round of shaking."""
-    a, b = rng.choice(problem.k, 2, replace=False)
-    return _dealt(problem, labels, (labels == a) | (labels == b), a, b, share, rng)
+def perturbed(problem, labels, rng, kind: int) -> tuple[np.ndarray, int]:
+    """Return changed labels and the first round of shaking.
 
-
-def _dealt(problem, labels, rows, a, b, share, rng) -> tuple[np.ndarray, int]:
-    rows = np.flatnonzero(rows & (problem.known < 0))
+    SAME: the labels as they are, shaken by a random amplitude. REGROUPED: two clusters are merged
+    and a third one is split. RESPLIT: the rows of two clusters are dealt out anew, in a random
+    proportion if sizes are tempered.
+    """
+    if kind == SAME:
+        return labels, int(rng.integers(2 * GENTLE + 1))
+    free = problem.known < 0
+    if kind == REGROUPED and problem.k > 2:
+        a, b, c = rng.choice(problem.k, 3, replace=False)
+        labels[(labels == b) & free] = a
+        a, rows, share = c, labels == c, 0.5
+    else:
+        share = rng.uniform(0.1, 0.9) if problem.size_prior > 0.0 else 0.5
+        a, b = rng.choice(problem.k, 2, replace=False)
+        rows = (labels == a) | (labels == b)
+    rows = np.flatnonzero(rows & free)
     labels[rows] = np.where(rng.random(len(rows)) < share, a, b)
     return labels, GENTLE
 
 
-def _kept(problem, labels, rng) -> tuple[np.ndarray, int]:
-    """Return the same labels and the first round of shaking."""
-    return labels, int(rng.integers(2 * GENTLE + 1))
+def predictive_fit(problem: LabelProblem, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return sum_h (1 - pi_h) R2_h, and the leave-one-out R2 of each cluster's classifier.
 
-
-def _resplit(problem, labels, rng) -> tuple[np.ndarray, int]:
-    """Reassign the rows of two clusters in a random proportion."""
-    return _redealt(problem, labels, rng, rng.uniform(0.1, 0.9))
-
-
-def _regrouped(problem, labels, rng) -> tuple[np.ndarray, int]:
-    """Merge two clusters and split a third one; with only two clusters, reassign their rows."""
-    if problem.k < 3:
-        return _resplit(problem, labels, rng)
-    a, b, c = rng.choice(problem.k, 3, replace=False)
-    labels[(labels == b) & (problem.known < 0)] = a
-    return _dealt(problem, labels, labels == c, c, b, 0.5, rng)
-
-
-KICKS = (_kept, _regrouped, _resplit)
-
-
-def predictive_score(problem: LabelProblem, labels: np.ndarray) -> float:
-    """Return sum_h (1 - pi_h) R2_h, with the leave-one-out R2 of each cluster's classifier.
-
-    It decreases if one cloud is split in two, and if a few outliers form a cluster.
+    The sum decreases if one cloud is split in two, and if a few outliers form a cluster.
     """
-    share, fit = _predictive_fit(problem, labels)
-    return float(((1.0 - share) * fit).sum())
-
-
-def _predictive_fit(problem, labels) -> tuple[np.ndarray, np.ndarray]:
-    """Share and leave-one-out R2 of every cluster."""
     similarity, k = problem.similarity, problem.k
     w = similarity.weights / similarity.weights.sum()
     loo = similarity.leave_one_out(similarity.caches(labels, k), labels)
     indicators = labels[:, None] == np.arange(k)
     share = w @ indicators
     error = w @ (indicators - loo) ** 2
-    return share, 1.0 - error / np.maximum(share * (1.0 - share), 1e-12)
-
-
-def _resized(problem: LabelProblem, cluster: int, factor: float) -> LabelProblem:
-    """The problem with one target scaled, the others making up for it."""
-    targets = problem.targets.copy()
-    targets[cluster] *= factor
-    targets *= problem.targets.sum() / targets.sum()
-    return replace(problem, targets=np.maximum(targets, max(problem.floor, problem.unit)))
+    fit = 1.0 - error / np.maximum(share * (1.0 - share), 1e-12)
+    return float(((1.0 - share) * fit).sum()), fit
 
 
 def adapted_sizes(problem, best: Found, settings, rounds=20, clusters=None, factors=FINE) -> Found:
@@ -259,18 +273,21 @@ def adapted_sizes(problem, best: Found, settings, rounds=20, clusters=None, fact
 
     ``clusters`` limits the trials to the clusters with the lowest leave-one-out R2.
     """
-    score, history = predictive_score(problem, best.labels), list(best.history)
+    (score, fit), history = predictive_fit(problem, best.labels), list(best.history)
+    least = max(problem.floor, problem.unit)
     for _ in range(rounds):
         trials = []
-        for cluster in np.argsort(_predictive_fit(problem, best.labels)[1])[:clusters]:
+        for cluster in np.argsort(fit)[:clusters]:
             for factor in factors:
-                trial = _resized(problem, cluster, factor)
+                targets = problem.targets * np.where(np.arange(problem.k) == cluster, factor, 1.0)
+                targets *= problem.targets.sum() / targets.sum()
+                trial = replace(problem, targets=np.maximum(targets, least))
                 found = _shake(trial, _Arrays(trial, best.labels.copy()), GENTLE, settings.watch)
-                trials.append((predictive_score(trial, found.labels), trial, found))
-        top, trial, found = max(trials, key=lambda t: t[0])
+                trials.append((*predictive_fit(trial, found.labels), trial, found))
+        top, top_fit, trial, found = max(trials, key=lambda t: t[0])
         if top <= score + 1e-3:
             break
-        score, problem, best = top, trial, found
+        score, fit, problem, best = top, top_fit, trial, found
         history += found.history
     return Found(best.labels, best.value, history)
 
@@ -298,7 +315,11 @@ class _Arrays:
         return self.problem.value(self.labels, self.caches)
 
     def shake(self, amplitude: float) -> int:
-        return shake_round(*self.shared, self.problem.targets, amplitude, self.scratch)
+        problem = self.problem
+        # No cluster could give up a row at a floor that equals its target; it gets others back.
+        tight = problem.floor > TIGHT * problem.targets.min()
+        floor = TIGHT * problem.targets.min() if tight else problem.floor
+        return shake_round(*self.shared[:-1], floor, problem.targets, amplitude, self.scratch)
 
     def descend(self, search: str) -> int:
         if search == "stochastic":

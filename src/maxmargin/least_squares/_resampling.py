@@ -136,7 +136,15 @@ def part_of(problem: LabelProblem, part: np.ndarray, similarity=None) -> LabelPr
     """The problem of some of the rows, on the R given or on their part of it, centred on them."""
     whole = problem.similarity
     if similarity is None:
-        similarity = _part_of_similarity(whole, part)
+        matrix = np.ascontiguousarray(whole.matrix[np.ix_(part, part)])
+        weights, row_means = whole.weights[part], whole.row_means
+        if row_means is not None:
+            row_means, roots = row_means[part], np.sqrt(weights)
+            q = roots / np.linalg.norm(roots)
+            scale_rows(matrix, 1.0 / roots)
+            project_out(matrix, q, (matrix @ q.astype(matrix.dtype)).astype(np.float64))
+            scale_rows(matrix, roots)
+        similarity = replace(whole, matrix=matrix, weights=weights, row_means=row_means)
     share = similarity.weights.sum() / whole.weights.sum()
     return replace(
         problem,
@@ -145,15 +153,3 @@ def part_of(problem: LabelProblem, part: np.ndarray, similarity=None) -> LabelPr
         floor=problem.floor * share,
         known=problem.known[part],
     )
-
-
-def _part_of_similarity(whole: Similarity, part: np.ndarray) -> Similarity:
-    matrix, weights = np.ascontiguousarray(whole.matrix[np.ix_(part, part)]), whole.weights[part]
-    if whole.centred:
-        roots = np.sqrt(weights)
-        q = roots / np.linalg.norm(roots)
-        scale_rows(matrix, 1.0 / roots)
-        project_out(matrix, q, (matrix @ q.astype(matrix.dtype)).astype(np.float64))
-        scale_rows(matrix, roots)
-    row_means = None if whole.row_means is None else whole.row_means[part]
-    return replace(whole, matrix=matrix, weights=weights, row_means=row_means)

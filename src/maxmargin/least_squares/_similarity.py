@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from .._core.features import DEVICE_KERNELS, FeatureMap
 from .._core.lapack import interruptible, invert_definite
@@ -20,6 +21,7 @@ from .._data.source import each_block
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 STRIP = 256  # rows per block, to limit the memory beside the matrix
+ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
 FLOAT64_ROWS = 1000  # up to this many rows float64 is always used
 
@@ -37,7 +39,8 @@ class Similarity:
     scale : float
         Mean diagonal of the kernel, by which it was divided.
     row_means : ndarray of shape (n,) or None
-        Weighted mean of each kernel column (divided by ``scale``), None if not centred.
+        Weighted mean of each kernel column (divided by ``scale``); None if the kernel is not
+        centred, so that the model has no intercept.
     """
 
     matrix: np.ndarray
@@ -45,11 +48,6 @@ class Similarity:
     ridge: float
     scale: float
     row_means: np.ndarray | None
-
-    @property
-    def centred(self) -> bool:
-        """Whether the model has a bias without a penalty."""
-        return self.row_means is not None
 
     def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
         """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
@@ -62,7 +60,7 @@ class Similarity:
 
     def biases(self, labels: np.ndarray, k: int) -> np.ndarray:
         """Share of each cluster where the model has a bias, else 0."""
-        if not self.centred:
+        if self.row_means is None:
             return np.zeros(k)
         return np.bincount(labels, self.weights, minlength=k) / self.weights.sum()
 
@@ -91,7 +89,7 @@ class Similarity:
         indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
         influence = diagonal / w
         fitted = caches / w
-        if self.centred:
+        if self.row_means is not None:
             influence = influence + w / w.sum()
             fitted = fitted + self.biases(labels, k)[:, None]
         return ((fitted - influence * indicators) / np.maximum(1.0 - influence, 1e-9)).T
@@ -154,22 +152,14 @@ def filled_matrix(n: int, dtype, values: Callable, n_jobs: int = 1) -> np.ndarra
 
 def unit_diagonal(K: np.ndarray, weights, about_mean: bool = False) -> float:
     """Divide the kernel by its mean diagonal, in place; returns the divisor."""
-    n, dtype = len(K), K.dtype.type
     share = weights / weights.sum()
     scale = float(share @ np.diag(K).astype(np.float64))
     if about_mean:
-        scale -= float(share @ (K @ share.astype(dtype)))
-    scale = checked_scale(scale, n)
-    K /= dtype(scale)
-    return scale
-
-
-def checked_scale(scale: float, n: int) -> float:
-    """Mean diagonal of a kernel, which must not be zero unless there is one row."""
-    if n == 1 and scale <= 0:
-        return 1.0
-    if scale <= 0:
-        raise ValueError("The kernel is zero on all rows; choose another kernel or gamma.")
+        scale -= float(share @ (K @ share.astype(K.dtype)))
+    if scale <= 0 and len(K) > 1:
+        raise ValueError(ZERO)
+    scale = scale if scale > 0 else 1.0
+    K /= K.dtype.type(scale)
     return scale
 
 
@@ -189,7 +179,9 @@ def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bo
     K *= dtype(-ridge)
     K[np.arange(n), np.arange(n)] += dtype(1.0)
     scale_rows(K, roots)
-    return Similarity(stored_matrix(K), weights, float(ridge), scale, row_means)
+    if n > FLOAT64_ROWS:  # the search needs no more
+        K = K.astype(np.float32, copy=False)
+    return Similarity(K, weights, float(ridge), scale, row_means)
 
 
 def scale_rows(K: np.ndarray, roots: np.ndarray) -> None:
@@ -213,7 +205,9 @@ def device_similarity(device, fmap: FeatureMap, X, weights, ridge: float, center
         scale = float(xp.sum(share * xp.linalg.diagonal(K), dtype=xp.float64))
         if center and fmap.kernel == "linear":
             scale -= float(share @ (K @ share))
-        scale = checked_scale(scale, n)
+        if scale <= 0 and n > 1:
+            raise ValueError(ZERO)
+        scale = scale if scale > 0 else 1.0
         K = K / scale * roots[:, None] * roots[None, :]
         row_means = None
         if center:
@@ -227,13 +221,8 @@ def device_similarity(device, fmap: FeatureMap, X, weights, ridge: float, center
         R = eye - ridge * device.inverse(K + ridge * eye, NOT_DEFINITE)
         R = R * roots[:, None] * roots[None, :]
         matrix = device.host(R)
-    matrix = stored_matrix(np.ascontiguousarray(matrix))
+    matrix = np.ascontiguousarray(matrix, np.float32 if n > FLOAT64_ROWS else None)
     return Similarity(matrix, weights, float(ridge), scale, row_means)
-
-
-def stored_matrix(K: np.ndarray) -> np.ndarray:
-    """The matrix in the type it is searched in."""
-    return K.astype(np.float32, copy=False) if len(K) > FLOAT64_ROWS else K
 
 
 def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
@@ -251,14 +240,47 @@ def invert_in_place(A: np.ndarray) -> None:
     A = A if A.flags.c_contiguous else A.T  # symmetric, and the same memory
     if interruptible(len(A), invert_definite, A) != 0:
         raise ValueError(NOT_DEFINITE)
-    _mirror_upper(A)
-
-
-def _mirror_upper(A: np.ndarray, size: int = 256) -> None:
-    """Copy the upper triangle of A into the lower one, block by block."""
-    n = len(A)
-    for i in range(0, n, size):
-        for j in range(0, i, size):
-            A[i : i + size, j : j + size] = A[j : j + size, i : i + size].T
-        corner = A[i : i + size, i : i + size]
+    for i in range(0, len(A), STRIP):  # copy the upper triangle into the lower one
+        for j in range(0, i, STRIP):
+            A[i : i + STRIP, j : j + STRIP] = A[j : j + STRIP, i : i + STRIP].T
+        corner = A[i : i + STRIP, i : i + STRIP]
         corner[:] = np.triu(corner) + np.triu(corner, 1).T
+
+
+# -- axes that raw rows are projected on before kernels are evaluated ------------------------------
+
+
+def whitening_axes(X, labels, weights, shrinkage: float = 0.05) -> np.ndarray:
+    """Axes (d, d) in which the covariance within clusters, a little shrunk, is the identity.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, -1.0], [0.0, 1.0], [9.0, -1.0], [9.0, 1.0]])
+    >>> axes = whitening_axes(X, np.array([0, 0, 1, 1]), np.ones(4), shrinkage=0.5)
+    >>> np.abs(axes).max(axis=0).round(6)
+    array([1.154701, 2.      ])
+    """
+    share = weights / weights.sum()
+    X = np.asarray(X, np.float64)
+    centred = X.copy()
+    for cluster in np.unique(labels):
+        rows = labels == cluster
+        centred[rows] -= np.average(X[rows], axis=0, weights=weights[rows])
+    S = centred.T @ (centred * share[:, None])
+    spread = np.trace(S) / len(S)
+    if spread <= 0:
+        return np.eye(len(S))
+    S = (1.0 - shrinkage) * S + shrinkage * spread * np.eye(len(S))
+    lam, V = np.linalg.eigh(S)
+    return V[:, ::-1] / np.sqrt(lam[::-1])
+
+
+def principal_axes(X, offset, weights, count: int) -> np.ndarray:
+    """Leading principal axes (d, count) of weighted dense rows."""
+    if sparse.issparse(X):
+        raise ValueError(
+            "pca needs dense rows; use kernel='cosine' or TruncatedSVD on sparse ones."
+        )
+    centred = (np.asarray(X, np.float64) - offset) * np.sqrt(weights / weights.sum())[:, None]
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+    return axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])

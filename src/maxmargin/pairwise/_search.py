@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from .._core.descent import Outcome, descend
 from .._core.size_floor import floor_prices
@@ -24,6 +25,7 @@ LEAST_ITEMS = 10  # fewer held-out links say nothing of alpha
 ENOUGH_ITEMS, MOST_REPEATS = 300, 2  # fewer links than this are dealt into folds several times
 START_ROWS = 2000  # rows for k-means, and for comparing starts where links do not suffice
 ROUGH_TOL, ROUGH_SOLVER_TOL = 0.01, 0.001  # of the descents that are only compared: the defaults
+COMPARED = 1e-3  # gap to which the model of the k-means partition is solved
 LITERAL_STEPS = 3  # steps of Algorithm 1 with delta = 0
 
 
@@ -67,6 +69,20 @@ class Stage:
         offset = np.zeros(self.problem.k)
         S = S + self._prices(S)
         return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
+
+    def hold(self, labels: np.ndarray, above: float) -> State:
+        """Return the best model for labels that are held; it is not solved far ``above`` a value.
+
+        ``convex_value`` is the objective of the labels. If its intercepts must keep the floor in
+        what the model predicts, that is counted.
+        """
+        problem = self.problem
+        at = problem.linearise((labels[:, None] == np.arange(problem.k)).astype(np.float64))
+        zero = np.zeros((problem.k, problem.rows.shape[1]))
+        found = solve_bundle(problem, at, zero, problem.scores(zero), tol=COMPARED, above=above)
+        new = self._state(found.coef, found.scores)
+        value = max(found.value, new.value) if new.offset.any() else found.value
+        return replace(new, convex_value=value, passes=found.passes)
 
     def resume(self, coef: np.ndarray) -> State:
         """Return the state of a model to continue from."""
@@ -126,8 +142,10 @@ class Search:
     rng: np.random.Generator
     watch: Callable[[float], str | None]
 
-    def run(self, alpha: float, given: list[Start] | None = None) -> Outcome:
-        """Fit at a given alpha."""
+    def run(
+        self, alpha: float, given: list[Start] | None, rivals: list[np.ndarray]
+    ) -> tuple[Outcome, dict[str, float]]:
+        """Fit at a given alpha, and compare the first of rival labels with the result."""
         problem = replace(self.problem, alpha=alpha)
         stage = self._stage(problem, self.weights)
         starts = given
@@ -146,7 +164,7 @@ class Search:
             alphas = [a for a in ALPHAS if ANNEAL_FROM >= a > alpha] if parted(problem) else []
             states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
         best = min((stage.resume(state.coef) for state in states), key=stage.objective)
-        outcome = self._descend(stage, best)
+        outcome, compared = self._promised(stage, self._descend(stage, best), rivals)
         if not outcome.state.solved:
             warnings.warn(
                 f"solver={self.solver!r} did not reach solver_tol={self.solver_tol:g} in its last "
@@ -154,7 +172,18 @@ class Search:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return outcome
+        return outcome, compared
+
+    def _promised(self, stage: Stage, outcome: Outcome, rivals: list[np.ndarray]):
+        """Return an outcome that is not above the objective of rival labels."""
+        values = []
+        for labels in rivals:
+            held = stage.hold(labels, above=outcome.objective)
+            values.append(held.convex_value)
+            if held.value < outcome.objective and not self.literal:
+                outcome = min(outcome, self._descend(stage, held), key=lambda o: o.objective)
+        ari = float(adjusted_rand_score(outcome.state.at.labels, rivals[0]))
+        return outcome, {"objective": float(values[0]), "ari": ari}
 
     @property
     def literal(self) -> bool:

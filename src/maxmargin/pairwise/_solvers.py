@@ -98,11 +98,13 @@ def solve_bundle(
     *,
     tol: float = 0.01,
     max_passes: int = 1000,
+    above: float = np.inf,
 ) -> Solution:
     """Minimise the convex problem from ``coef`` (scores ``S``) until the bound is close.
 
-    Stops when the gap is at most ``tol`` times the improvement over W = 0. Relative to the
-    objective itself, W = 0 would be accepted under strong regularisation.
+    Stops when the gap is at most ``tol`` times the improvement over W = 0, or when the bound is
+    ``above`` some value. Relative to the objective itself, W = 0 would be accepted under strong
+    regularisation.
     """
     floor, zero = problem.constant, problem.at_zero()
     best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])
@@ -113,7 +115,8 @@ def solve_bundle(
         slope = problem.gather(codes)
         pool.add(-slope.ravel(), risk - floor - float((slope * look.coef).sum()))
         bound = max(bound, pool.solve(problem.alpha).value + floor)
-        if best.value - bound <= max(tol * (zero - best.value), ROUNDING * zero):
+        gap = best.value - bound
+        if gap <= max(tol * (zero - best.value), ROUNDING * zero) or bound > above:
             converged = True
             break
         pool.prune()

@@ -18,14 +18,17 @@ The first three terms are f'Af, and ff' becomes any positive semi-definite matri
     \max_\gamma \sum_i \gamma_i \quad\text{with}\quad A - \mathrm{diag}(\gamma) \succeq 0,\;
     0 \le \gamma \le s
 
-A labelling y has F = yy' and the objective y'Ay, an upper bound on every dual objective. ``"full"``
+A labelling y has F = yy' and the objective y'Ay, an upper bound on every dual objective. So has a
+partition into more clusters with its relation matrix F, 1 between rows of the same cluster and
+-1 / (k - 1) between others: the same bound holds for <A, F>. Labels start from the leading
+eigenvectors of F and descend in this objective: :mod:`maxmargin.semidefinite._labels`. ``"full"``
 relaxes the SVM itself, without intercept, and replaces yy' by a label relation matrix M: see
 :mod:`maxmargin.semidefinite._relation`.
 
 =================================================  ================================================
 in the paper                                       here
 =================================================  ================================================
-(1) class balance, -l e <= M e <= l e              ``balance``, ``_relation_problem``
+(1) class balance, -l e <= M e <= l e              ``balance``, ``_relation.RelationProblem``
 (5), (6), (11) - (15) the full relaxation          ``_relation.solve_relation``
 leading eigenvector of M                           ``leading_scores``
 (7), (16), b eliminated by a Schur complement      ``score_penalty`` (the matrix A)
@@ -33,12 +36,11 @@ leading eigenvector of M                           ``leading_scores``
 (7) C_e e e'                                       ``size_penalty`` = p = n^2 alpha C_e / (2 s^2)
 K^-1 of a singular K                               ``ridge``, rho = ridge / n
 section III-E, O(n^6.5) and O(n^4.5)               ``_interior_point``: O(n^3) per iteration
-section IV-C, recursive splits                     ``_core.tree.recursive_splits``
+section IV-C, recursive splits (full form)         ``_core.tree.recursive_splits``
 =================================================  ================================================
 
 (s is ``feature_scale_``.) The multi-class relaxation of Xu & Schuurmans (AAAI 2005) is not
-implemented: an interior point method needs O(n^7) operations for it, 1e14 for 100 rows. More than
-two clusters are found by recursive splits instead.
+implemented: an interior point method needs O(n^7) operations for it, 1e14 for 100 rows.
 """
 
 from ._estimator import SemidefiniteMarginClustering

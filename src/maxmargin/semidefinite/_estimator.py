@@ -6,26 +6,22 @@ import warnings
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.descent import STALLED, Outcome
+from .._core.init import kicked, kmeans_labels
 from .._core.model import Model
-from .._core.regression import factorise, fit_piecewise
+from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows, scores
-from .._core.size_floor import (
-    Sizes,
-    loss_kinks,
-    row_losses,
-    signed_or_balanced_split,
-)
+from .._core.size_floor import row_losses, size_floor
 from .._core.tree import (
     SplitState,
     check_known_sizes,
@@ -34,11 +30,12 @@ from .._core.tree import (
     recursive_splits,
 )
 from ._interior_point import solve_diagonal_sdp
-from ._relation import RelationProblem, margin_objective, solve_relation
+from ._labels import Objective, best_labels, linear_model
+from ._relation import RelationProblem, solve_relation
 
 MOST_ROWS = {"generalized": 2000, "full": 200}  # a minute or so
 LEAST_RIDGE = 1e-8
-MARGIN_GAP = 1e-3
+KICKS = 2  # for each cluster, beyond two clusters
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,8 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     Parameters
     ----------
     n_clusters : int, default=2
-        Number of clusters; more than two by recursive splits.
+        Number of clusters. More than two are relaxed together in the generalized form and found by
+        recursive splits in the full form.
     relaxation : {"generalized", "full"}, default="generalized"
         Valizadegan and Jin's relaxation over n numbers, or Xu et al.'s over n^2, which needs scs
         (``pip install "maxmargin[sdp]"``).
@@ -96,7 +94,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         maximum is 1e12.
     balance : float, default=0.7
         Every cluster has at least ``balance * n / n_clusters`` rows. In the full form this is a
-        constraint of the relaxation; in the generalized form it only limits the threshold.
+        constraint of the relaxation; in the generalized form it only limits the labels.
     max_samples : int or "auto", default="auto"
         Maximum number of distinct rows to solve for; "auto" is 2000, or 200 in the full form. For
         more rows a random sample is solved, and bounds and objectives are those of the sample.
@@ -114,15 +112,21 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     Attributes
     ----------
     labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_
-        See :class:`AlternatingMarginClustering`. ``labels_`` are the predictions of an SVM that is
-        fitted to the signs of the leading eigenvector.
-    coef_, intercept_ : ndarray of shape (n_clusters - 1, n_components) and (n_clusters - 1,)
-        The SVM of every split.
+        See :class:`AlternatingMarginClustering`. ``labels_`` are the best labels that a descent by
+        single moves and exchanges reaches from the relaxation's leading eigenvectors and from the
+        k-means partition, in the objective that is bounded.
+    coef_, intercept_ : ndarray of shape (m, n_components) and (m,)
+        The model of the labels: ridge regressions, one row for two clusters and ``n_clusters`` for
+        more; in the full form an SVM for each of ``n_clusters - 1`` splits.
     lower_bound_ : float
-        Lower bound on the objective of all two-way labellings (of the first split). It is valid
-        even if the solver stopped early.
+        Lower bound on the objective of all labellings (of the first split, for several). It is
+        valid even if the solver stopped early.
     objective_ : float
         The same objective for ``labels_``; for several splits, the weighted mean.
+    compared_with_kmeans_ : dict
+        "objective" of the k-means partition of the solved rows, after repair to the size floor, and
+        "ari", its agreement with the labels found; for several splits, weighted means over them.
+        ``objective_`` is not above it.
     duality_gap_ : float
         Relative duality gap of the solver.
     alpha_ : float
@@ -211,15 +215,16 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         self.n_jobs = n_jobs
 
     def certificate(self, labels) -> Certificate:
-        """Compare a two-way labelling of the training rows with the lower bound.
+        """Compare a labelling of the training rows with the lower bound.
 
-        The objective is that of the relaxation: y'Ay in the generalized form, and that of an SVM
-        without intercept in the full form.
+        The objective is that of the relaxation: y'Ay in the generalized form (<A, M> for more than
+        two clusters), and that of an SVM without intercept in the full form.
 
         Parameters
         ----------
         labels : array-like of shape (n_samples,)
-            Labels from any method; two different values.
+            Labels from any method; two different values, or up to ``n_clusters`` in the
+            generalized form.
 
         Returns
         -------
@@ -238,34 +243,35 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         check_is_fitted(self)
         if not hasattr(self, "lower_bound_"):
             raise ValueError("certificate needs n_clusters >= 2: one cluster has no margin.")
-        signs = self._as_signs(labels)
-        if self.relaxation == "full":
-            self._check_sides(signs)
-        value = self._own_objective(self._relaxed, signs, self._relaxed_shares)
-        return Certificate(value, self.lower_bound_)
+        full = self.relaxation == "full"
+        objective = Objective(
+            self._relaxed, self._relaxed_shares, 2 if full else self.n_clusters, 0.0,
+            self._relaxed_known >= 0, float(self.alpha) if full else None,
+        )  # fmt: skip
+        found = objective.value(self._checked_labels(labels, objective))
+        return Certificate(found, self.lower_bound_)
 
-    def _own_objective(self, matrix, signs, shares) -> float:
-        """Return the objective of a labelling before relaxation."""
-        if self.relaxation == "full":
-            return margin_objective(matrix, signs, shares, self.alpha)
-        return labelling_value(matrix, signs, shares)
-
-    def _as_signs(self, labels) -> np.ndarray:
-        """Return -1 or +1 for every row of the relaxation from one label per row of X."""
+    def _checked_labels(self, labels, objective: Objective) -> np.ndarray:
+        """Return the cluster of every row of the relaxation from one label per row of X."""
         labels, rows = np.asarray(labels), self._relaxed_rows
         if labels.shape != rows.shape:
             raise ValueError(f"labels must have shape {rows.shape}, got {labels.shape}.")
         names, codes = np.unique(labels, return_inverse=True)
-        if len(names) != 2:
-            raise ValueError(f"labels must have two different values, got {len(names)}.")
-        signs = np.zeros(len(self._relaxed_shares))
+        if not 2 <= len(names) <= objective.k:
+            wanted = "two" if objective.k == 2 else f"2 to {objective.k}"
+            raise ValueError(f"labels must have {wanted} different values, got {len(names)}.")
+        found = np.zeros(len(objective.shares), np.int64)
         counted = rows >= 0
-        signs[rows[counted]] = 2.0 * codes[counted] - 1.0
-        if (signs[rows[counted]] != 2.0 * codes[counted] - 1.0).any():
+        found[rows[counted]] = codes[counted]
+        if (found[rows[counted]] != codes[counted]).any():
             raise ValueError("labels must be the same for equal rows; the relaxation merges them.")
-        if len(np.unique((signs * self._relaxed_known)[self._relaxed_known != 0])) > 1:
+        known = self._relaxed_known[objective.fixed]
+        pairs = {*zip(known, found[objective.fixed])}
+        if len(pairs) > min(len({a for a, _ in pairs}), len({b for _, b in pairs})):
             raise ValueError("labels must agree with the partial_labels of the fit.")
-        return signs
+        if self.relaxation == "full":
+            self._check_sides(2.0 * found - 1.0)
+        return found
 
     def _check_sides(self, signs) -> None:
         off = abs(float(self._relaxed_shares @ signs))
@@ -302,35 +308,92 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         data = data.part(data.chosen(self._most(), self._pairwise))
         fmap, rows = self._features(data)
-        solved: list[Relaxed] = []
+        k, solved = self.n_clusters, []
 
-        def split(indices, known, sizes):
+        def clusters(indices, stored, known, k, floor):
+            raw = stored if self._pairwise else Rows(data.X).part(indices)
+            solved.append(
+                self._clustered(stored, raw, data, data.weights[indices], known, k, floor)
+            )
+            return solved[-1]
+
+        def split(indices, sides, sizes):
             weights = data.weights[indices]
             local, stored = leaf_rows(rows, indices, weights)
-            check_known_sizes(known, weights, sizes.floor)
-            relaxed = self._relax(stored, weights, known, sizes, data.watch)
-            state = self._margin_model(relaxed, stored, weights, known, sizes)
-            solved.append(relaxed)
-            outcome = Outcome(
-                state, state.objective, relaxed.history, relaxed.n_iter, relaxed.stop_reason
-            )
+            check_known_sizes(sides, weights, sizes.floor)
+            known = np.where(sides == 0, -1, sides > 0)
+            floor = max(sizes.floor * max(sizes.below, sizes.above), sizes.side)
+            found = clusters(indices, stored, known, 2, floor)
+            bias = float(found.intercept[0])
+            state = SplitState(2 * found.labels - 1, found.coef[0], bias, bias, found.objective)
+            r = found.relaxed
+            outcome = Outcome(state, found.objective, r.history, r.n_iter, r.stop_reason)
             return oriented_split(outcome, rows, local, weights, self.alpha)
 
-        model = recursive_splits(rows, data, fmap, self.n_clusters, self.balance, split)
+        if k == 1 or (k > 2 and self.relaxation == "full"):
+            model = recursive_splits(rows, data, fmap, k, self.balance, split)
+        else:
+            floor = size_floor(self.balance, data.weights.sum(), k, data.whole)
+            if k == 2:
+                check_known_sizes(
+                    np.where(data.known < 0, 0, 2 * data.known - 1), data.weights, floor
+                )
+            found = clusters(np.arange(rows.shape[0]), rows, data.known, k, floor)
+            r, paths = found.relaxed, np.eye(k) if k > 2 else np.array([[-1.0], [1.0]])
+            model = Model(
+                fmap, found.coef, found.intercept, paths, found.objective, r.history, r.n_iter,
+                r.stop_reason, balance=self.balance,
+            )  # fmt: skip
         extras = {"alpha_": float(self.alpha)}
         if solved:
-            extras |= solved[0].attributes() | {"_relaxed_rows": data.inverse}
+            extras |= solved[0].attributes() | {
+                "compared_with_kmeans_": _mean_comparison(solved),
+                "_relaxed_rows": data.inverse,
+            }
         reason = getattr(data.watch, "reason", None) or model.stop_reason
         return replace(model, stop_reason=reason, extras=extras)
 
-    def _relax(self, stored: Rows, weights, known, sizes: Sizes, watch) -> Relaxed:
-        """Solve the relaxation for some rows."""
-        Z, shares = np.asarray(stored.values(), np.float64), weights / weights.sum()
-        group, sign = movable_groups(known)
+    def _clustered(self, stored: Rows, raw: Rows, data, weights, known, k, floor) -> Clustered:
+        """Solve the relaxation of some rows and descend to labels in its objective."""
+        Z, total = np.asarray(stored.values(), np.float64), float(weights.sum())
+        shares, rng = weights / total, data.rng.spawn(1)[0]
         if self.relaxation == "full":
-            relaxed = self._solve_full(Z @ Z.T, shares, known, group, sign, sizes, weights.sum())
-            watch(relaxed.lower)
-            return relaxed
+            relaxed = self._solve_full(Z @ Z.T, shares, known, floor / total)
+            data.watch(relaxed.lower)
+        else:
+            relaxed = self._solve_generalized(Z, shares, known, k, data.watch)
+        objective = Objective(
+            relaxed.matrix, shares, k, floor / total, known >= 0,
+            float(self.alpha) if self.relaxation == "full" else None,
+        )  # fmt: skip
+
+        def held(labels):  # no cluster stays empty, even without a floor
+            return held_labels(stored, labels, weights, known, k, max(floor, weights.min()))
+
+        kmeans = held(kmeans_partition(raw, weights, k, rng))
+        if k == 2:
+            rounded = (relaxed.soft[:, 0] > 0).astype(np.int64)
+        else:
+            rounded = kmeans_labels(relaxed.soft, k, weights, rng, 3)
+        value, labels = best_labels(
+            objective, [held(rounded), kmeans],
+            lambda labels: held(kicked(labels, known >= 0, k, rng)), KICKS * k if k > 2 else 0,
+        )  # fmt: skip
+        coef, intercept = linear_model(objective, Z, labels, self._rho(len(Z)))
+        found = scores(stored, coef) + intercept
+        predicted = found.argmax(axis=1) if k > 2 else (found[:, 0] > 0).astype(np.int64)
+        predicted = np.where(known >= 0, known, predicted)
+        if (predicted != labels).any():
+            labels, value = predicted, objective.value(predicted)
+        ari = float(adjusted_rand_score(labels, kmeans))
+        rival = {"objective": objective.value(kmeans), "ari": ari}
+        return Clustered(relaxed, shares, known, labels, coef, intercept, value, rival, total)
+
+    def _rho(self, n: int) -> float:
+        return max(self.ridge, LEAST_RIDGE) / n
+
+    def _solve_generalized(self, Z, shares, known, k: int, watch) -> Relaxed:
+        group, sign = movable_groups(known, k)
         A = score_penalty(Z, shares, self.alpha, self.size_penalty, self._usable_ridge())
         masses = np.bincount(group, shares)
         # In units of the square root of its mass the box of every group is [0, 1].
@@ -342,15 +405,15 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         )
         if found.stop_reason == STALLED:
             _warn_of_gap(found.gap, self.tol, "ridge or alpha")
-        soft = leading_scores(found.Z) / np.sqrt(masses)
+        soft = leading_scores(found.Z, k - 1) / np.sqrt(masses)[:, None]
         return Relaxed(
-            A, shares, known, sign * soft[group], found.lower, found.gap, 1.0, found.history,
+            A, sign[:, None] * soft[group], found.lower, found.gap, 1.0, found.history,
             found.n_iter, found.stop_reason,
         )  # fmt: skip
 
-    def _solve_full(self, K, shares, known, group, sign, sizes: Sizes, total) -> Relaxed:
-        least = max(sizes.floor * max(sizes.below, sizes.above), sizes.side)
-        bound = max(0.0, 1.0 - 2.0 * least / total)
+    def _solve_full(self, K, shares, known, least: float) -> Relaxed:
+        group, sign = movable_groups(known, 2)
+        bound = max(0.0, 1.0 - 2.0 * least)
         problem = RelationProblem(K, shares, group, sign, float(self.alpha), bound)
         pull = np.abs(problem.pull)
         heaviest = 2.0 * pull.max() - pull.sum()
@@ -361,13 +424,12 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
                 f"{0.5 + 0.5 * bound:.1%}. Lower balance."
             )
         found = solve_relation(problem, 10.0 * self.tol, self.max_iter)
-        soft = leading_scores(found.M)
         gap = (found.value - found.lower) / max(abs(found.value), 1e-300)
         if found.stop_reason == STALLED:
             _warn_of_gap(gap, self.tol, "alpha")
         return Relaxed(
-            K, shares, known, sign * soft[group], found.lower, gap, bound, [found.lower],
-            found.n_iter, found.stop_reason,
+            K, sign[:, None] * leading_scores(found.M)[group], found.lower, gap, bound,
+            [found.lower], found.n_iter, found.stop_reason,
         )  # fmt: skip
 
     def _usable_ridge(self) -> float:
@@ -381,21 +443,6 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         )
         return LEAST_RIDGE
 
-    def _margin_model(self, relaxed, stored: Rows, weights, known, sizes: Sizes) -> SplitState:
-        """Fit an SVM to the labels of the relaxation and label the rows with it."""
-        rows: dict[str, Any] = {"weights": weights, "known": known, "sizes": sizes}
-        # The sign of an eigenvector is arbitrary; known labels determine it.
-        soft = relaxed.soft * (-1.0 if weights @ (known * relaxed.soft) < 0 else 1.0)
-        signs = signed_or_balanced_split(soft, 0.0, "squared", **rows).signs
-        fit = fit_piecewise(
-            factorise(stored, weights), signs, loss_kinks("hinge"), self.alpha, MARGIN_GAP
-        )
-        coef, bias = fit.coef[0], float(fit.bias[0])
-        g = scores(stored, fit.coef)[:, 0]
-        split = signed_or_balanced_split(g, bias, "hinge", **rows)
-        value = self._own_objective(relaxed.matrix, split.signs, relaxed.shares)
-        return SplitState(split.signs, coef, bias, split.threshold_bias, value)
-
 
 @dataclass(frozen=True)
 class Relaxed:
@@ -405,15 +452,13 @@ class Relaxed:
     ----------
     matrix : ndarray of shape (n, n)
         A in units of the square roots of the shares, or the kernel (full form).
-    soft : ndarray of shape (n,)
-        Soft labels: the leading eigenvector.
+    soft : ndarray of shape (n, k - 1)
+        Soft labels: the leading eigenvectors.
     bound : float
         Largest difference of the shares of two clusters for which ``lower`` is valid.
     """
 
     matrix: np.ndarray
-    shares: np.ndarray
-    known: np.ndarray
     soft: np.ndarray
     lower: float
     gap: float
@@ -422,16 +467,40 @@ class Relaxed:
     n_iter: int
     stop_reason: str
 
+
+@dataclass(frozen=True)
+class Clustered:
+    """Labels found with a relaxation, their linear model, and how k-means compares."""
+
+    relaxed: Relaxed
+    shares: np.ndarray
+    known: np.ndarray
+    labels: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    objective: float
+    rival: dict[str, float]
+    weight: float
+
     def attributes(self) -> dict:
         """Return the fitted attributes."""
         return {
-            "lower_bound_": self.lower,
-            "duality_gap_": self.gap,
-            "_relaxed": self.matrix,
+            "lower_bound_": self.relaxed.lower,
+            "duality_gap_": self.relaxed.gap,
+            "_relaxed": self.relaxed.matrix,
             "_relaxed_shares": self.shares,
             "_relaxed_known": self.known,
-            "_relaxed_bound": self.bound,
+            "_relaxed_bound": self.relaxed.bound,
         }
+
+
+def _mean_comparison(solved: list[Clustered]) -> dict[str, float]:
+    """Return the comparison with k-means, for several splits the mean weighted by rows."""
+    weights = [found.weight for found in solved]
+    return {
+        name: float(np.average([found.rival[name] for found in solved], weights=weights))
+        for name in ("objective", "ari")
+    }
 
 
 def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) -> np.ndarray:
@@ -457,34 +526,37 @@ def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) ->
     return inverse + (size_penalty - 0.5 * alpha / (1.0 + rho)) * np.outer(u, u)
 
 
-def labelling_value(A: np.ndarray, signs: np.ndarray, shares: np.ndarray) -> float:
-    """Return y'Ay, with A in units of the square roots of the shares."""
-    y = signs * np.sqrt(shares)
-    return float(y @ A @ y)
+def leading_scores(M: np.ndarray, count: int = 1) -> np.ndarray:
+    """Return leading eigenvectors as columns, the last of unit length.
 
-
-def leading_scores(M: np.ndarray) -> np.ndarray:
-    """Return the leading eigenvector with positive largest entry."""
+    The lengths are in proportion to the roots of the eigenvalues; largest entries are positive.
+    """
     n = len(M)
-    vectors = linalg.eigh(M, subset_by_index=[n - 1, n - 1])[1]
-    if vectors.shape[1] == 0:  # LAPACK's bisection can miss one of nearly equal eigenvalues
-        vectors = linalg.eigh(M)[1]
-    v = vectors[:, -1]
-    return v * np.sign(v[np.abs(v).argmax()])
+    lam, vectors = linalg.eigh(M, subset_by_index=[max(n - count, 0), n - 1])
+    if vectors.shape[1] < min(count, n):  # LAPACK's bisection can miss nearly equal eigenvalues
+        lam, vectors = linalg.eigh(M)
+        lam, vectors = lam[-count:], vectors[:, -count:]
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None, :], axis=0)
+    return vectors * np.where(largest < 0, -1.0, 1.0) * np.sqrt(np.maximum(lam, 0.0) / lam[-1])
 
 
-def movable_groups(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the group and sign of each row; all rows with known side are one group.
+def movable_groups(known: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the group and sign of each row: rows of known label move together.
+
+    For two clusters all of them do, with a sign; for more, those of the same label.
 
     Examples
     --------
-    >>> movable_groups(np.array([0, 1, 0, -1]))
+    >>> movable_groups(np.array([-1, 1, -1, 0]), 2)
     (array([0, 2, 1, 2]), array([ 1.,  1.,  1., -1.]))
+    >>> movable_groups(np.array([-1, 1, -1, 0]), 3)[0]
+    array([0, 3, 1, 2])
     """
-    free = known == 0
-    group = np.full(len(known), np.count_nonzero(free))
-    group[free] = np.arange(np.count_nonzero(free))
-    return group, np.where(known < 0, -1.0, 1.0)
+    free = known < 0
+    group = np.cumsum(free) - 1
+    classes = np.zeros(len(known), np.int64) if k == 2 else known
+    group[~free] = free.sum() + np.unique(classes[~free], return_inverse=True)[1]
+    return group, np.where(known == 0, -1.0, 1.0) if k == 2 else np.ones(len(known))
 
 
 def _warn_of_gap(gap: float, tol: float, remedy: str) -> None:

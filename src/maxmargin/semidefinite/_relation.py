@@ -252,16 +252,20 @@ def least_diagonal(B: np.ndarray) -> float:
     return float(len(B) * high - span * found.lower)
 
 
-def margin_objective(K: np.ndarray, signs: np.ndarray, shares: np.ndarray, alpha: float) -> float:
-    """``alpha/2 |w|^2 + sum share_i (1 - y_i w'z_i)_+`` of the best w: an SVM without a bias.
+def margin_solution(
+    K: np.ndarray, signs: np.ndarray, shares: np.ndarray, alpha: float
+) -> tuple[float, np.ndarray]:
+    """Return ``alpha/2 |w|^2 + sum share_i (1 - y_i w'z_i)_+`` of the best w, and its dual theta.
 
-    Solved in its dual, ``max sum(lam) - lam'(K o yy')lam / (2 alpha)`` with 0 <= lam <= share, by
-    an interior point; the value returned is that of a w, never below the optimum.
+    An SVM without an intercept. Solved in its dual, ``max sum(lam) - lam'(K o yy')lam / (2 alpha)``
+    with 0 <= lam = theta share <= share, by an interior point; the value is that of
+    w = sum lam_i y_i z_i / alpha, never below the optimum.
 
     Examples
     --------
-    >>> round(margin_objective(np.eye(2), np.array([1, -1]), np.full(2, 0.5), alpha=1.0), 6)
-    0.75
+    >>> value, theta = margin_solution(np.eye(2), np.array([1, -1]), np.full(2, 0.5), alpha=1.0)
+    >>> round(value, 6), theta.round(3)
+    (0.75, array([1., 1.]))
     """
     # In theta = lam / share: min theta'H theta / 2 - share'theta in the unit box, whose multipliers
     # ``low`` and ``high`` always satisfy H theta - share = low - high.
@@ -293,4 +297,5 @@ def margin_objective(K: np.ndarray, signs: np.ndarray, shares: np.ndarray, alpha
         )  # fmt: skip
         theta, low, high = theta + length * change, low + length * d_low, high + length * d_high
     product = H @ theta / shares
-    return float(0.5 * theta @ H @ theta + shares @ np.maximum(0.0, 1.0 - product))
+    value = 0.5 * theta @ H @ theta + shares @ np.maximum(0.0, 1.0 - product)
+    return float(value), theta

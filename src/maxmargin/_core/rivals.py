@@ -1,0 +1,68 @@
+"""Labels whose objective a fit must not exceed: the k-means partition, and initial labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ._numba import fill_clusters
+from .init import kmeans_labels, named
+from .rows import Rows, cluster_means, scores
+
+KMEANS_ROWS = 2000  # that k-means sees; the other rows go to the nearest centre
+KMEANS_RUNS = 3
+
+
+def kmeans_partition(
+    rows: Rows, weights: np.ndarray, k: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the k-means partition of the rows, found on some of them if there are many.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> labels = kmeans_partition(Rows(X), np.ones(4), 2, np.random.default_rng(0))
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+    n = len(weights)
+    if n <= KMEANS_ROWS:
+        points = rows.source.take(slice(None)) if rows.is_sparse else rows.values()
+        return kmeans_labels(points, k, weights, rng, KMEANS_RUNS)
+    some = np.sort(rng.choice(n, max(KMEANS_ROWS, k), replace=False))
+    few, share = rows.take(some), np.asarray(weights[some])
+    points = few.source.take(slice(None)) if few.is_sparse else few.values()
+    labels = kmeans_labels(points, k, share, rng, KMEANS_RUNS)
+    return np.asarray(nearness(rows, cluster_means(few, labels, share, k)).argmax(axis=1))
+
+
+def nearness(rows: Rows, centres: np.ndarray) -> np.ndarray:
+    """Return scores (n, k) that are largest for the nearest centre of each row."""
+    # About the middle of the centres: rows may be far from the origin.
+    middle = centres.mean(axis=0)
+    offset = middle / rows.scale + (0.0 if rows.offset is None else rows.offset)
+    about = centres - middle
+    found = scores(replace(rows, offset=offset), about)
+    return np.asarray(2.0 * found - (about**2).sum(axis=1))
+
+
+def held_labels(
+    rows: Rows, labels: np.ndarray, weights: np.ndarray, known: np.ndarray, k: int, floor: float
+) -> np.ndarray:
+    """Return labels that agree with known ones and keep the size floor, changed where needed.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.1], [0.2], [5.0]])
+    >>> held_labels(Rows(X), np.array([0, 0, 0, 1]), np.ones(4), np.full(4, -1), 2, 2.0)
+    array([0, 0, 1, 1])
+    """
+    labels = named(labels, known, weights, k).astype(np.int64)
+    if np.bincount(labels, weights, minlength=k).min() < floor:
+        near = nearness(rows, cluster_means(rows, labels, weights, k)).astype(np.float64)
+        # No row is nearer to another cluster than to its own: shortest paths need that.
+        near[np.arange(len(labels)), labels] = near.max(axis=1)
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        fill_clusters(np.ascontiguousarray(near), weights, known >= 0, floor, labels)
+    return labels
