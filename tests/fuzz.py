@@ -502,7 +502,9 @@ def floor_defects(model, case: Case, caught) -> list[str]:
     weights = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     total = float(weights.sum())
     k = len(model.cluster_sizes_)
-    balance = inner.balance if inner.balance != "auto" else 0.05
+    balance = inner.balance
+    if balance == "auto":  # a tree of splits has no floor then: each split has its own
+        balance = 0.05 if case.inner is None else 0.0
     floor = size_floor(balance, total, k, bool((weights == np.round(weights)).all()))
     if model.cluster_sizes_.min() >= floor * (1 - 1e-9):
         return []

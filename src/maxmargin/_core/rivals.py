@@ -41,7 +41,7 @@ def nearness(rows: Rows, centres: np.ndarray) -> np.ndarray:
     """Return scores (n, k) that are largest for the nearest centre of each row."""
     # About the middle of the centres: rows may be far from the origin.
     middle = centres.mean(axis=0)
-    offset = middle / rows.scale + (0.0 if rows.offset is None else rows.offset)
+    offset = middle / (rows.scale or 1.0) + (0.0 if rows.offset is None else rows.offset)
     about = centres - middle
     found = scores(replace(rows, offset=offset), about)
     return np.asarray(2.0 * found - (about**2).sum(axis=1))
