@@ -130,7 +130,7 @@ def hostile_count(rng, n: int) -> int:
     """Number of clusters for so many distinct rows."""
     if rng.random() < 0.85:
         return int(rng.integers(2, max(3, min(6, n))))
-    n = min(n, 40)  # as many clusters as rows take time: the cube of their number
+    n = min(n, 30)  # as many clusters as rows take time: the cube of their number
     return pick(rng, (1, 2, 3, n, max(1, n - 1), max(1, n // 2), max(1, n // 3), n + 1, 0))
 
 
