@@ -310,10 +310,11 @@ def test_the_best_of_all_labellings_is_found():
 
 
 @pytest.mark.filterwarnings("ignore:balance=")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_cluster_is_empty(seed):
+    """``benchmarks/cutting_plane.py empty`` has many more."""
     rng = np.random.default_rng(seed)
-    for k in range(2, 11):
+    for k in (2, 6, 10):
         X = (
             rng.standard_t(2, size=(150, 6))
             + rng.normal(size=(3, 6))[rng.integers(3, size=150)] * 2
