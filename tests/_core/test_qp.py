@@ -7,7 +7,7 @@ import pytest
 
 from maxmargin._core.qp import ScoreBalance, solve_qp
 
-from ._solvers import solve_with_clarabel
+from .._solvers import solve_with_clarabel
 
 
 def random_cuts(rng):

@@ -28,7 +28,7 @@ from maxmargin.cli import main as cli
 from maxmargin.io import read_rows
 from maxmargin.persistence import load_model
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)
 X = np.round(np.concatenate([RNG.normal(size=(25, 3)), RNG.normal(size=(15, 3)) + 6]), 3)
 NAMES = [f"r{i}" for i in range(40)]

@@ -26,7 +26,7 @@ from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
 from maxmargin.cutting_plane._estimator import default_alpha
 from maxmargin.metrics import clustering_error
 
-from ._solvers import solve_with_clarabel
+from .._solvers import solve_with_clarabel
 
 
 @pytest.mark.parametrize("k", [2, 3])
