@@ -190,23 +190,19 @@ def margin_block(
     return (), cluster_scores(found, paths, xp) if is_tree else found
 
 
-def label_block(
-    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
-) -> BlockResult:
+def label_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
     """Block function: the cluster of every row."""
-    return (), decisions(margin_block(block, parts, coef, levels, paths)[1], block.xp)[0]
+    return (), decisions(margin_block(block, parts, *model)[1], block.xp)[0]
 
 
-def decide_block(
-    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
-) -> BlockResult:
+def decide_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
     """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
 
     ``parts`` are weights and known labels, which replace the model's.
     """
-    margins = margin_block(block, parts, coef, levels, paths)[1]
+    margins = margin_block(block, parts, *model)[1]
     weights, known = parts
-    return summary(*decisions(margins, block.xp), weights, known, len(paths), block.xp)
+    return summary(*decisions(margins, block.xp), weights, known, margins.shape[1], block.xp)
 
 
 def summary(
