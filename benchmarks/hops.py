@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--list", help="print the functions that this estimator enters")
     wanted = parser.parse_args().list
     warnings.simplefilter("ignore")
-    worst = False
+    worst, every = False, []
     print(f"{'fit of 60 x 3 rows':36s} functions  modules")
     for name, fit in fits():
         if wanted and name != wanted:
@@ -77,10 +77,16 @@ def main():
         modules = Counter(module for module, _ in found)
         over = own and (len(found) > LIMIT_FUNCTIONS or len(modules) > LIMIT_MODULES)
         worst |= over
+        every += [found] if own else []
         print(f"{name:36s} {len(found):9d} {len(modules):8d}{'  over the limit' if over else ''}")
         if wanted:
             for module, function in sorted(found):
                 print(f"    {module}: {function}")
+    if not wanted:
+        shared = set.intersection(*every)
+        print(
+            f"{'(of which by all of ours)':36s} {len(shared):9d} {len({m for m, _ in shared}):8d}"
+        )
     sys.exit(worst)
 
 

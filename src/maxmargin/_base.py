@@ -454,11 +454,10 @@ class BaseMarginClustering(
         """Apply a block function to every row of X; the result has the type of X."""
         check_is_fitted(self)
         source = self._source(X, reset=False)
-        view = self.feature_map_.rows(source).block
+        view = self.feature_map_.rows(source, effective_n_jobs(self.n_jobs)).block
         model = Model(self.feature_map_, self.coef_, self.intercept_, self._paths)
         with one_thread():
-            jobs = effective_n_jobs(self.n_jobs)
-            return source.map(function, view, model.shared(), width, jobs)
+            return source.map(function, view, model.shared(), width)
 
     def decision_function(self, X: Any) -> Any:
         """Return the score of every row for every cluster.

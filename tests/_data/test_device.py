@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
+from types import SimpleNamespace
 
 import array_api_strict
 import numpy as np
@@ -24,7 +25,7 @@ from maxmargin import (
     PairwiseMarginClustering,
 )
 from maxmargin._core.features import centred_rows, evaluate_kernel, fit_features
-from maxmargin._core.model import decide_block, gathered, label_block, margin_block
+from maxmargin._core.model import Model, label_block, margin_block, trained
 from maxmargin._core.rows import Block, Rows, cluster_means, scores, weighted_gram, weighted_sum
 from maxmargin._data.source import MemoryRows
 from maxmargin._data.torch import DeviceRows, TensorRows, as_tensor, is_tensor
@@ -209,16 +210,13 @@ def test_decisions_equal_those_in_memory(data, weights, on, paths):
     rng = np.random.default_rng(3)
     coef, levels = rng.normal(size=(paths.shape[1], 6)), rng.normal(size=paths.shape[1])
     known = np.where(rng.random(len(data)) < 0.1, rng.integers(0, 3, len(data)), -1)
-    kinds, model = (np.dtype(np.int32), np.dtype(np.float64)), (coef, levels, paths)
+    features = SimpleNamespace(landmarks=(), rows=lambda X, n_jobs: Rows(X))
+    fitted, model = Model(features, coef, levels, paths), (coef, levels, paths)
     for columns in (
         (np.broadcast_to(1.0, len(data)), np.broadcast_to(-1, len(data))),
         (weights, known),  # known labels that contradict the model's
     ):
-        both = []
-        for rows in (Rows(data), Rows(on(data))):
-            made, sums = rows.run(decide_block, model, columns, kinds)
-            both.append(gathered(made, list(sums), len(data), 3))
-        here, there = both
+        here, there = (trained(fitted, X, *columns, 1) for X in (MemoryRows(data), on(data)))
         assert (host(there.labels) == here.labels).all()
         assert close(host(there.lead), here.lead, 1e-9)
         assert there.sizes == pytest.approx(here.sizes, rel=1e-12)

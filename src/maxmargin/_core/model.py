@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -191,23 +190,19 @@ def margin_block(
     return (), cluster_scores(found, paths, xp) if is_tree else found
 
 
-def label_block(
-    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
-) -> BlockResult:
+def label_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
     """Block function: the cluster of every row."""
-    return (), decisions(margin_block(block, parts, coef, levels, paths)[1], block.xp)[0]
+    return (), decisions(margin_block(block, parts, *model)[1], block.xp)[0]
 
 
-def decide_block(
-    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: np.ndarray
-) -> BlockResult:
+def decide_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
     """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
 
     ``parts`` are weights and known labels, which replace the model's.
     """
-    margins = margin_block(block, parts, coef, levels, paths)[1]
+    margins = margin_block(block, parts, *model)[1]
     weights, known = parts
-    return summary(*decisions(margins, block.xp), weights, known, len(paths), block.xp)
+    return summary(*decisions(margins, block.xp), weights, known, margins.shape[1], block.xp)
 
 
 def summary(
@@ -269,25 +264,21 @@ def trained(
 
     If the method returned their scores, only rows with small leads are mapped again.
     """
-    shared, k, scores = model.shared(), len(model.paths), model.scores
+    shared, n, k, scores = model.shared(), rows.shape[0], len(model.paths), model.scores
     if scores is None:
         mapped = model.features.rows(rows, n_jobs)
-        lead_type = np.dtype(np.float32 if rows.shape[0] > 100_000 else np.float64)
-        columns, blocks = mapped.run(decide_block, shared, (weights, known), (PREDICTED, lead_type))
-        return gathered(columns, blocks, rows.shape[0], k)
-    doubt = np.isnan(scores[:, 0])
-    if scores.shape[1] > 1:
-        doubt |= ~(decisions(np.nan_to_num(scores))[1] >= DOUBT)
-    at = np.flatnonzero(doubt)
-    if len(at):
-        part = model.features.rows(rows.sample(at), n_jobs)
-        scores[at] = np.concatenate(list(part.run(margin_block, shared)[1]))
-    columns, sums = summary(*decisions(scores), weights, known, k)
-    return gathered(columns, [sums], len(scores), k)
-
-
-def gathered(columns: tuple[Any, Any], blocks: Iterable[Any], n: int, k: int) -> Decided:
-    """Combine the summaries of the blocks."""
+        made = PREDICTED, np.dtype(np.float32 if n > 100_000 else np.float64)
+        (labels, lead), blocks = mapped.run(decide_block, shared, (weights, known), made)
+    else:
+        doubt = np.isnan(scores[:, 0])
+        if k > 1:
+            doubt |= ~(decisions(np.nan_to_num(scores))[1] >= DOUBT)
+        at = np.flatnonzero(doubt)
+        if len(at):
+            part = model.features.rows(rows.sample(at), n_jobs)
+            scores[at] = np.concatenate(list(part.run(margin_block, shared)[1]))
+        (labels, lead), sums = summary(*decisions(scores), weights, known, k)
+        blocks = iter([sums])
     start, ties = 0, 0
     sizes, first = np.zeros(k), np.full(k, n)
     exemplars, best = np.full(k, -1), np.full(k, -np.inf)
@@ -297,7 +288,6 @@ def gathered(columns: tuple[Any, Any], blocks: Iterable[Any], n: int, k: int) ->
         exemplars[better], best[better] = start + certain[better], leads[better]
         first = np.where((earliest < count) & (first == n), start + earliest, first)
         start, ties = start + count, ties + tied
-    labels, lead = columns
     return Decided(labels, lead, sizes, first, exemplars, ties)
 
 

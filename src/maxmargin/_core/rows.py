@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._data.source import TILE, BlockFunction, BlockResult, Columns, MemoryRows, Pass, RowSource
+from .._data.source import TILE, BlockFunc, BlockResult, Columns, MemoryRows, Pass, RowSource
 from ._numba import csr_scores, csr_weighted_sum
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
@@ -41,6 +41,8 @@ class Block:
         Maps stored rows; offset and scale apply to what it gives.
     xp : module
         Array namespace of the rows.
+    n_jobs : int
+        Threads of a pass over all blocks.
     dtype : dtype
         Floating type in which tiles are multiplied.
     is_sparse : bool
@@ -52,6 +54,7 @@ class Block:
     scale: float = 1.0
     features: Any = None
     xp: Any = np
+    n_jobs: int = 1
     dtype: Any = field(init=False)
     is_sparse: bool = field(init=False)
 
@@ -217,17 +220,13 @@ class Rows:
             "shape": (n, width if features is None else features.rank),
             "dtype": source.dtype if features is None else features.dtype,
             "is_sparse": features is None and source.is_sparse,
-            "block": Block(None, self.offset, self.scale, features),
+            "block": Block(None, self.offset, self.scale, features, np, self.n_jobs),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
     def run(
-        self,
-        function: BlockFunction,
-        shared: Columns = (),
-        columns: Columns = (),
-        made: Columns = (),
+        self, function: BlockFunc, shared: Columns = (), columns: Columns = (), made: Columns = ()
     ) -> Pass:
         """Call a block function on every block, on the machine that stores it.
 
@@ -251,7 +250,7 @@ class Rows:
             The sums of every block, in order. The pass is over when it is exhausted.
         """
         source: RowSource = self.source
-        return source.run(function, self.block, shared, columns, made, self.n_jobs)
+        return source.run(function, self.block, shared, columns, made)
 
     def values(self) -> Any:
         """Return all rows of Z in one array of the host."""

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from .._threads import one_thread
 from .blocks import RowBlocks, check_block
-from .source import BLOCK, TILE, BlockFunction, Columns, MemoryRows, Pass, SchedulerLost, all_equal
+from .source import BLOCK, TILE, BlockFunc, Columns, MemoryRows, Pass, SchedulerLost, all_equal
 
 
 def is_dask(X: Any) -> bool:
@@ -88,14 +88,7 @@ class LazyRows:
         self.shape = self.array.shape
         self.dtype = _float_type(self.array.dtype)
 
-    def map(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns,
-        width: int | None = None,
-        n_jobs: int = 1,
-    ) -> Any:
+    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return a lazy dask array of what a block function gives for every row."""
         found = np.empty(0, np.int32) if width is None else np.empty((0, width))
         shape: dict[str, Any] = {"drop_axis": 1}
@@ -209,17 +202,11 @@ class DaskRows(LazyRows, RowBlocks):
                 raise ValueError(complaint)
 
     def run(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns = (),
-        columns: Columns = (),
-        made: Columns = (),
-        n_jobs: int = 1,
+        self, function: BlockFunc, view: Any, shared: Any = (), columns: Any = (), made: Any = ()
     ) -> Pass:
         """Call a block function on every chunk, as tasks of the cluster."""
         if self.client is None:
-            return super().run(function, view, shared, columns, made, n_jobs)
+            return super().run(function, view, shared, columns, made)
         import dask
 
         # Everything that all chunks need is one task, sent once to every worker.
@@ -285,14 +272,15 @@ def _on_chunk(recipe: Any, chunk: Any, places: Any, *parts: Any) -> tuple[Any, .
 
 
 def _mapped_chunk(
-    chunk: Any, function: BlockFunction, view: Any, shared: Columns, nothing: Any, dtype: Any
+    chunk: Any, function: BlockFunc, view: Any, shared: Columns, nothing: Any, dtype: Any
 ) -> Any:
     """Return what a block function gives for the rows of one chunk."""
     if not chunk.shape[0]:
         return nothing
     check_block(chunk, chunk.shape, sparse.issparse(chunk), "X", 0)
     with one_thread():
-        return MemoryRows(chunk.astype(dtype, copy=False)).map(function, view, shared)
+        rows = MemoryRows(chunk.astype(dtype, copy=False))
+        return rows.map(function, replace(view, n_jobs=1), shared)
 
 
 def _map_chunk(chunk: Any, features: Any, dtype: Any) -> Any:

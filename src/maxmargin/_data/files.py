@@ -58,8 +58,7 @@ class _Reader:
             )
         if self._state() != self.state:
             raise DataError(
-                f"{self.path} changed while it was being read",
-                "Start again when it is complete",
+                f"{self.path} changed while it was being read", "Start again when it is complete"
             )
 
 

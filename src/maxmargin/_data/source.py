@@ -32,7 +32,7 @@ LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are f
 Columns = tuple[Any, ...]  # arrays with an entry for each row
 BlockResult = tuple[Columns, Any]  # the columns that a block function makes, and its sums
 Pass = tuple[Columns, Iterator[Any]]
-BlockFunction = Callable[..., BlockResult]
+BlockFunc = Callable[..., BlockResult]
 
 
 class SchedulerLost(RuntimeError):
@@ -74,24 +74,11 @@ class RowSource(Protocol):
         """Return stored features of all rows; None if there is no memory for them."""
 
     def run(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns = (),
-        columns: Columns = (),
-        made: Columns = (),
-        n_jobs: int = 1,
+        self, function: BlockFunc, view: Any, shared: Any = (), columns: Any = (), made: Any = ()
     ) -> Pass:
         """Call a block function on every block; return the columns it makes and all sums."""
 
-    def map(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns,
-        width: int | None = None,
-        n_jobs: int = 1,
-    ) -> Any:
+    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return what a block function gives for every row, in the user's container."""
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
@@ -115,15 +102,9 @@ class LocalRows:
         raise NotImplementedError
 
     def run(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns = (),
-        columns: Columns = (),
-        made: Columns = (),
-        n_jobs: int = 1,
+        self, function: BlockFunc, view: Any, shared: Any = (), columns: Any = (), made: Any = ()
     ) -> Pass:
-        """Call a block function on every block, on ``n_jobs`` threads."""
+        """Call a block function on every block, on ``view.n_jobs`` threads."""
         n = self.shape[0]
         out = tuple(np.empty(n, dtype) for dtype in made)
 
@@ -137,18 +118,11 @@ class LocalRows:
                 column[start:stop] = values
             return sums
 
-        return out, each_block(n, work, n_jobs)
+        return out, each_block(n, work, view.n_jobs)
 
-    def map(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns,
-        width: int | None = None,
-        n_jobs: int = 1,
-    ) -> Any:
+    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return what a block function gives for every row."""
-        found = list(self.run(function, view, shared, n_jobs=n_jobs)[1])
+        found = list(self.run(function, view, shared)[1])
         if not found:
             return np.zeros((0,) if width is None else (0, width))
         return np.concatenate(found)

@@ -19,7 +19,7 @@ from .blocks import check_block
 from .source import (
     LARGEST,
     LARGEST32,
-    BlockFunction,
+    BlockFunc,
     Columns,
     MemoryRows,
     Pass,
@@ -85,16 +85,9 @@ class HostTensorRows(MemoryRows):
         """Return a column as a tensor."""
         return sys.modules["torch"].from_numpy(np.ascontiguousarray(super().like(column, names)))
 
-    def map(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns,
-        width: int | None = None,
-        n_jobs: int = 1,
-    ) -> Any:
+    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return a tensor of what a block function gives for every row."""
-        return self.like(super().map(function, view, shared, width, n_jobs))
+        return self.like(super().map(function, view, shared, width))
 
 
 class DeviceRows:
@@ -189,13 +182,7 @@ class DeviceRows:
         check_magnitude(np.array([largest], self.dtype))
 
     def run(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns = (),
-        columns: Columns = (),
-        made: Columns = (),
-        n_jobs: int = 1,
+        self, function: BlockFunc, view: Any, shared: Any = (), columns: Any = (), made: Any = ()
     ) -> Pass:
         """Call a block function on blocks of the device."""
         new: list[list[Any]] = [[] for _ in made]
@@ -209,14 +196,7 @@ class DeviceRows:
             found = tuple(self.xp.concat(column) for column in new)
         return found, iter(sums)
 
-    def map(
-        self,
-        function: BlockFunction,
-        view: Any,
-        shared: Columns,
-        width: int | None = None,
-        n_jobs: int = 1,
-    ) -> Any:
+    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return what a block function gives for every row, on the device."""
         with self.working():
             parts = [function(block, (), *shared)[1] for block, _ in self._each(view, ())]
