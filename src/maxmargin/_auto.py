@@ -59,7 +59,7 @@ from .pairwise import PairwiseMarginClustering
 
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
-LOOKED_AT = 4000
+LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
 SURE, STABLE = 0.9, 0.75
@@ -338,8 +338,21 @@ class MaxMarginClustering(BaseMarginClustering):
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
-        if self.n_resamples:
-            yield from _certainty(model.extras["stability_"], found)
+        if not self.n_resamples:
+            return
+        stability = model.extras["stability_"]
+        told = "stable" if stability >= STABLE else "not stable"
+        agreement = f"the mean adjusted Rand index between two subsamples is {stability:.2f}"
+        sure = ""
+        if "confidence_" in found:  # the rows are in memory
+            share = float(np.mean(found["confidence_"] > SURE))
+            sure = f"; {share:.0%} of the rows have a confidence above {SURE}"
+        yield f"The clusters are {told}: {agreement}{sure}."
+        for other in found["alternatives_"]:
+            yield (
+                f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
+                f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
+            )
 
     def confidence(self, X) -> np.ndarray:
         """Return the confidence in the predicted cluster of every row.
@@ -366,25 +379,6 @@ class QuickClustering(MaxMarginClustering):
     """MaxMarginClustering with a shorter search, for the comparison of many fits."""
 
     _quick = True
-
-
-def _certainty(stability: float, found: dict) -> Iterator[str]:
-    """Yield sentences about stability, confidence and the second-best clustering."""
-    told = "stable" if stability >= STABLE else "not stable"
-    parts = (
-        f"The clusters are {told}: the mean adjusted Rand index between two subsamples is "
-        f"{stability:.2f}"
-    )
-    if "confidence_" in found:
-        sure = float(np.mean(found["confidence_"] > SURE))
-        yield f"{parts}; {sure:.0%} of the rows have a confidence above {SURE}."
-    else:  # the rows are not in memory
-        yield f"{parts}."
-    for other in found["alternatives_"]:
-        yield (
-            f"The objective of the second-best clustering is {other.shortfall:.1%} below the best; "
-            f"the adjusted Rand index between the two is {other.agreement:.2f}."
-        )
 
 
 def quick_clusterer(X) -> MaxMarginClustering:
@@ -463,7 +457,10 @@ def kind_of_rows(X, kernel="auto") -> Kind:
                 f"{N_NEIGHBORS} nearest neighbours."
             )
         return Kind(kernel, 1.0, N_NEIGHBORS, told)
-    filled = _filled(X if isinstance(X, RowSource) else MemoryRows(X))
+    rows = X if isinstance(X, RowSource) else MemoryRows(X)
+    some = rows.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
+    count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
+    filled = count / (some.shape[0] * some.shape[1])
     if X.shape[1] >= TEXT_WIDTH and filled < DENSE_SHARE:
         told = (
             f"Only {filled:.1%} of the entries are not zero, as in word counts: the cosine kernel "
@@ -471,10 +468,3 @@ def kind_of_rows(X, kernel="auto") -> Kind:
         )
         return Kind("cosine", TEXT_RIDGE, 0, told)
     return RBF
-
-
-def _filled(X: RowSource) -> float:
-    """Return the fraction of nonzero entries in some thousand rows spread over X."""
-    some = X.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
-    count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
-    return count / (some.shape[0] * some.shape[1])

@@ -40,6 +40,8 @@ from ._core.tree import (
 from .alternating import AlternatingMarginClustering
 
 FLOAT64 = np.dtype(np.float64)
+FIRST_SPLITS = 2
+SIZE_ENTROPY = 0.3  # of a split into two clusters: the default of the two-way estimator
 
 
 class BisectingMarginClustering(BaseMarginClustering):
@@ -54,7 +56,8 @@ class BisectingMarginClustering(BaseMarginClustering):
         Number of clusters.
     estimator : estimator, default=None
         Two-way margin clustering; None means
-        ``AlternatingMarginClustering(multi_class="joint")``. If its ``balance`` is a number, every
+        ``AlternatingMarginClustering(multi_class="joint")`` with a ``size_entropy`` of 0.3 times
+        the number of clusters expected on the smaller side. If its ``balance`` is a number, every
         cluster has at least ``balance * n / n_clusters`` rows, as far as earlier splits allow it.
     split_by : {"objective", "scatter", "size"}, default="objective"
         Which cluster to split next. "scatter": the one with the largest sum of squared distances to
@@ -218,7 +221,13 @@ class BisectingMarginClustering(BaseMarginClustering):
                 mine = np.searchsorted(names, aim[indices]).clip(max=len(names) - 1)
                 near = np.where(names[mine] == aim[indices], mine, near)
                 start = (groups[near] > 0).astype(np.int64)
-            return self._fit_split(X, sample, indices, two_way, start)
+            # Every other split depends on the first: its search is repeated.
+            times = FIRST_SPLITS if len(indices) == len(weights) and start is None else 1
+            clusters = max(1, round(share * k) // 2)
+            found = [
+                self._fit_split(X, sample, indices, two_way, start, clusters) for _ in range(times)
+            ]
+            return min(found, key=lambda model: model.objective_)
 
         def split(indices, clusters):
             nonlocal count
@@ -269,7 +278,9 @@ class BisectingMarginClustering(BaseMarginClustering):
             return X[indices]
         return X[np.ix_(indices, sample.source[indices])]
 
-    def _fit_split(self, X, sample: FitInput, indices, balance, start) -> BaseMarginClustering:
+    def _fit_split(
+        self, X, sample: FitInput, indices, balance, start, clusters
+    ) -> BaseMarginClustering:
         known = sample.known[indices]
         seed = int(sample.rng.integers(2**31 - 1))
         model = clone(self._two_way()).set_params(
@@ -277,6 +288,9 @@ class BisectingMarginClustering(BaseMarginClustering):
         )
         if model.balance != "auto":
             model.set_params(balance=balance)
+        if self.estimator is None:
+            # The sizes of several clusters together vary less than that of one.
+            model.set_params(size_entropy=SIZE_ENTROPY * clusters)
         if start is not None and start.min() < start.max():
             model.set_params(init=start)
         partial = None

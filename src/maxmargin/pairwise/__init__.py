@@ -27,10 +27,10 @@ in the paper                             here
 (6) the objective                        ``_problem.PairProblem.objective``
 (10)-(16) linearisation                  ``PairProblem.linearise``, ``_numba``
 (17), (21) the convex problem            ``PairProblem.risk``
-(18)-(20) initialisation                 ``_starts.eigenvector_axes``
+(18)-(20) initialisation                 ``_search.eigenvector_axes``
 Algorithm 1 (CCCP)                       ``_search.Stage``, ``Search``
-Theorem 1, (22)                          ``_solvers.ball_radius``
-(23)-(25), Algorithm 2                   ``_solvers.solve_subgradient``
+Theorem 1, (22)                          ``_problem.ball_radius``
+(23)-(25), Algorithm 2                   ``_problem.solve_subgradient``
 =======================================  =========================================================
 
 The paper's initialisation is arbitrary: the signs of eigenvectors are undetermined, and S_m is

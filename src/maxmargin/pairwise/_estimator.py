@@ -15,12 +15,11 @@ from .._core.dedup import FitInput
 from .._core.links import Links
 from .._core.model import Model, lead_losses
 from .._core.rivals import held_labels, kmeans_partition
-from .._core.rows import Rows
+from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints
 from ._problem import PairProblem, pair_problem
-from ._search import DEFAULT_ALPHA, Search, parted
-from ._starts import labels_start
+from ._search import DEFAULT_ALPHA, Search, nearest_centre_start, parted
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
 STORED = 20_000_000  # numbers, 160 MB
@@ -315,7 +314,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         search = self._search(problem, data)
         given = None
         if data.initial is not None:
-            given = [labels_start(rows, data.initial, data.weights, k)]
+            given = [nearest_centre_start(cluster_means(rows, data.initial, data.weights, k))]
         alpha = self.alpha
         if alpha == "cv":
             alpha, table = search.choose_alpha()
@@ -365,8 +364,10 @@ class PairwiseMarginClustering(BaseMarginClustering):
         )
 
     def _search(self, problem, sample: FitInput) -> Search:
-        floor = 0.0
+        floor, precision = 0.0, SOLVER_TOL
         if not parted(problem):
+            # The local optima differ by less than 1 %.
+            precision = FINE_TOL if self.solver == "bundle" else SOLVER_TOL
             total = sample.weights.sum()
             floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
         return Search(
@@ -378,13 +379,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             8 if self.n_init == "auto" else self.n_init,
             self.max_iter,
             self.tol,
-            self._precision(problem),
+            precision if self.solver_tol == "auto" else self.solver_tol,
             sample.rng,
             sample.watch,
         )
-
-    def _precision(self, problem) -> float:
-        if self.solver_tol != "auto":
-            return self.solver_tol
-        # Without links the local optima differ by less than 1 %.
-        return SOLVER_TOL if parted(problem) or self.solver == "subgradient" else FINE_TOL

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -344,10 +345,20 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
                 fmap, found.coef, found.intercept, paths, found.objective, r.history, r.n_iter,
                 r.stop_reason, balance=self.balance,
             )  # fmt: skip
-        extras = {"alpha_": float(self.alpha)}
+        extras: dict[str, Any] = {"alpha_": float(self.alpha)}
         if solved:
-            extras |= solved[0].attributes() | {
-                "compared_with_kmeans_": _mean_comparison(solved),
+            first, weights = solved[0], [found.weight for found in solved]
+            extras |= {
+                "lower_bound_": first.relaxed.lower,
+                "duality_gap_": first.relaxed.gap,
+                "compared_with_kmeans_": {
+                    name: float(np.average([f.rival[name] for f in solved], weights=weights))
+                    for name in ("objective", "ari")
+                },
+                "_relaxed": first.relaxed.matrix,
+                "_relaxed_shares": first.shares,
+                "_relaxed_known": first.known,
+                "_relaxed_bound": first.relaxed.bound,
                 "_relaxed_rows": data.inverse,
             }
         reason = getattr(data.watch, "reason", None) or model.stop_reason
@@ -357,11 +368,19 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         """Solve the relaxation of some rows and descend to labels in its objective."""
         Z, total = np.asarray(stored.values(), np.float64), float(weights.sum())
         shares, rng = weights / total, data.rng.spawn(1)[0]
+        ridge = max(self.ridge, LEAST_RIDGE)
         if self.relaxation == "full":
             relaxed = self._solve_full(Z @ Z.T, shares, known, floor / total)
             data.watch(relaxed.lower)
         else:
-            relaxed = self._solve_generalized(Z, shares, known, k, data.watch)
+            if ridge > self.ridge:
+                warnings.warn(
+                    f"ridge={self.ridge:g} leaves the kernel matrix numerically singular; "
+                    f"{ridge:g} is used instead.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            relaxed = self._solve_generalized(Z, shares, known, k, ridge, data.watch)
         objective = Objective(
             relaxed.matrix, shares, k, floor / total, known >= 0,
             float(self.alpha) if self.relaxation == "full" else None,
@@ -379,7 +398,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             objective, [held(rounded), kmeans],
             lambda labels: held(kicked(labels, known >= 0, k, rng)), KICKS * k if k > 2 else 0,
         )  # fmt: skip
-        coef, intercept = linear_model(objective, Z, labels, self._rho(len(Z)))
+        coef, intercept = linear_model(objective, Z, labels, ridge / len(Z))
         found = scores(stored, coef) + intercept
         predicted = found.argmax(axis=1) if k > 2 else (found[:, 0] > 0).astype(np.int64)
         predicted = np.where(known >= 0, known, predicted)
@@ -389,12 +408,9 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         rival = {"objective": objective.value(kmeans), "ari": ari}
         return Clustered(relaxed, shares, known, labels, coef, intercept, value, rival, total)
 
-    def _rho(self, n: int) -> float:
-        return max(self.ridge, LEAST_RIDGE) / n
-
-    def _solve_generalized(self, Z, shares, known, k: int, watch) -> Relaxed:
+    def _solve_generalized(self, Z, shares, known, k: int, ridge: float, watch) -> Relaxed:
         group, sign = movable_groups(known, k)
-        A = score_penalty(Z, shares, self.alpha, self.size_penalty, self._usable_ridge())
+        A = score_penalty(Z, shares, self.alpha, self.size_penalty, ridge)
         masses = np.bincount(group, shares)
         # In units of the square root of its mass the box of every group is [0, 1].
         to_group = np.zeros((len(masses), len(shares)))
@@ -431,17 +447,6 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             K, sign[:, None] * leading_scores(found.M)[group], found.lower, gap, bound,
             [found.lower], found.n_iter, found.stop_reason,
         )  # fmt: skip
-
-    def _usable_ridge(self) -> float:
-        if self.ridge >= LEAST_RIDGE:
-            return self.ridge
-        warnings.warn(
-            f"ridge={self.ridge:g} leaves the kernel matrix numerically singular; "
-            f"{LEAST_RIDGE:g} is used instead.",
-            UserWarning,
-            stacklevel=2,
-        )
-        return LEAST_RIDGE
 
 
 @dataclass(frozen=True)
@@ -481,26 +486,6 @@ class Clustered:
     objective: float
     rival: dict[str, float]
     weight: float
-
-    def attributes(self) -> dict:
-        """Return the fitted attributes."""
-        return {
-            "lower_bound_": self.relaxed.lower,
-            "duality_gap_": self.relaxed.gap,
-            "_relaxed": self.relaxed.matrix,
-            "_relaxed_shares": self.shares,
-            "_relaxed_known": self.known,
-            "_relaxed_bound": self.relaxed.bound,
-        }
-
-
-def _mean_comparison(solved: list[Clustered]) -> dict[str, float]:
-    """Return the comparison with k-means, for several splits the mean weighted by rows."""
-    weights = [found.weight for found in solved]
-    return {
-        name: float(np.average([found.rival[name] for found in solved], weights=weights))
-        for name in ("objective", "ari")
-    }
 
 
 def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) -> np.ndarray:

@@ -106,12 +106,15 @@ def solve_diagonal_sdp(
     gaps: list[float] = []
     reason, n_iter = None, 0
     while reason is None:
-        lower, upper = values(A, prices, point)
+        # gamma gives a lower bound, Z with its best t an upper one.
+        excess = np.maximum(0.0, prices - np.diag(point.Z))
+        lower, upper = float(prices @ point.gamma), float(np.vdot(A, point.Z) + excess.sum())
         history.append(lower)
         gaps.append(upper - lower)
-        if upper - lower <= tol * abs(upper):
+        small = gaps[-1] <= 1e-3 * abs(upper) and len(gaps) > PATIENCE
+        if gaps[-1] <= tol * abs(upper):
             reason = CONVERGED
-        elif _lost_to_rounding(gaps, upper):
+        elif small and gaps[-1] > 0.5 * gaps[-1 - PATIENCE]:  # lost to rounding
             reason = STALLED
         elif n_iter == max_iter:
             reason = MAX_ITER
@@ -123,19 +126,6 @@ def solve_diagonal_sdp(
             reason = STALLED if new is None else None
             point = point if new is None else new
     return Solution(point.gamma, point.Z, lower, upper, history, n_iter, reason)
-
-
-def _lost_to_rounding(gaps: list[float], upper: float) -> bool:
-    """Whether a small gap does not shrink any more."""
-    if len(gaps) <= PATIENCE or gaps[-1] > 1e-3 * abs(upper):
-        return False
-    return gaps[-1] > 0.5 * gaps[-1 - PATIENCE]
-
-
-def values(A: np.ndarray, prices: np.ndarray, point: Point) -> tuple[float, float]:
-    """Value of gamma, a lower bound, and of Z with its best t, an upper bound."""
-    excess = np.maximum(0.0, prices - np.diag(point.Z))
-    return float(prices @ point.gamma), float(np.vdot(A, point.Z) + excess.sum())
 
 
 def starting_point(A: np.ndarray, prices: np.ndarray) -> Point:
@@ -215,21 +205,16 @@ def step(A: np.ndarray, prices: np.ndarray, point: Point) -> Point | None:
     keep = 0.9 + 0.09 * min(up, down)
     way = direction(centring, (dZ * dgamma, -ds * dgamma, dt * dgamma))
     up, down = (min(1.0, keep * length) for length in lengths(way))
-    return _moved(A, point, way, up, down)
-
-
-def _moved(A, point: Point, way, up: float, down: float) -> Point | None:
-    """The point after a step, shortened until it is inside."""
     dgamma, dZ, ds, dt = way
-    while up > SMALLEST_STEP:
-        gamma = point.gamma + up * dgamma
+    while up > SMALLEST_STEP:  # shortened until it is inside
         try:
-            root, inverse = _factored(A - np.diag(gamma))
+            root, inverse = _factored(A - np.diag(gamma + up * dgamma))
         except linalg.LinAlgError:
             up *= 0.8
             continue
-        Z, s, t = point.Z + down * dZ, point.below + down * ds, point.above + down * dt
-        return Point(gamma, Z, s, t, root, inverse)
+        return Point(
+            gamma + up * dgamma, Z + down * dZ, s + down * ds, t + down * dt, root, inverse
+        )
     return None
 
 
