@@ -254,10 +254,9 @@ class BisectingMarginClustering(BaseMarginClustering):
                 return weights[indices].sum()
             part = self._part(X, sample, indices)
             spread = _spread(part, self._pairwise)
-            if aim is not None or self.split_by == "scatter" or count == k - 1:
+            last = count == k - 1
+            if aim is not None or self.split_by == "scatter" or last or capacity(indices) < 2:
                 return spread
-            if capacity(indices) < 2:
-                return 0.0
             model = trials[indices.tobytes()] = fitted(indices)
             return spread * (1.0 + model.score(part))
 

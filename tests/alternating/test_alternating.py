@@ -384,7 +384,8 @@ def test_known_rows_at_one_end():
 def test_repeated_rows_that_forbid_the_sizes_give_the_nearest(first):
     X = np.repeat([[0.0, 0], [1, 0], [5, 5]], [first, 3, 2], axis=0)
     recursive = AlternatingMarginClustering(3, multi_class="recursive")
-    for model in (recursive, BisectingMarginClustering(3)):
+    splits = BisectingMarginClustering(3, estimator=AlternatingMarginClustering(balance=0.7))
+    for model in (recursive, splits):
         with pytest.warns(UserWarning, match=r"balance=0.7 (cannot|could not) be met"):
             model.set_params(random_state=0).fit(X)
         assert model.cluster_sizes_.tolist() == [first, 3, 2]
