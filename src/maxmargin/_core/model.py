@@ -132,8 +132,8 @@ class Model:
                     "set balance=0, which leaves the sizes to size_entropy"
                 )
             told = (
-                f"balance={balance} decided the size of {count} of {k} clusters: without it they "
-                f"would be smaller. {advice}, or try fewer clusters."
+                f"balance={balance} decided the size of {count} of {k} clusters: without it, sizes "
+                f"would be less even. {advice}, or try fewer clusters."
             )
         return np.flatnonzero(decided), told
 
