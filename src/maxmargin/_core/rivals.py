@@ -15,7 +15,9 @@ KMEANS_ROWS = 2000  # that k-means sees; the other rows go to the nearest centre
 KMEANS_RUNS = 3
 
 
-def kmeans_partition(rows: Rows, weights: np.ndarray, k: int, rng: np.random.Generator):
+def kmeans_partition(
+    rows: Rows, weights: np.ndarray, k: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return the k-means partition of the rows, found on some of them if there are many.
 
     Examples
@@ -33,7 +35,8 @@ def kmeans_partition(rows: Rows, weights: np.ndarray, k: int, rng: np.random.Gen
     few, share = rows.take(some), np.asarray(weights[some])
     points = few.source.take(slice(None)) if few.is_sparse else few.values()
     labels = kmeans_labels(points, k, share, rng, KMEANS_RUNS)
-    return nearness(rows, cluster_means(few, labels, share, k)).argmax(axis=1)
+    nearest: np.ndarray = nearness(rows, cluster_means(few, labels, share, k)).argmax(axis=1)
+    return nearest
 
 
 def nearness(rows: Rows, centres: np.ndarray) -> np.ndarray:
@@ -42,8 +45,9 @@ def nearness(rows: Rows, centres: np.ndarray) -> np.ndarray:
     middle = centres.mean(axis=0)
     offset = middle / rows.scale + (0.0 if rows.offset is None else rows.offset)
     about = centres - middle
-    found = scores(replace(rows, offset=offset), about)
-    return 2.0 * found - (about**2).sum(axis=1)
+    found: np.ndarray = 2.0 * scores(replace(rows, offset=offset), about)
+    found -= (about**2).sum(axis=1)
+    return found
 
 
 def held_labels(
