@@ -12,7 +12,7 @@ from .numba_fill import fill_clusters
 from .rows import Rows, cluster_means, scores
 
 KMEANS_ROWS = 2000  # that k-means sees; the other rows go to the nearest centre
-KMEANS_RUNS = 3
+KMEANS_RUNS = 2
 
 
 def kmeans_partition(
@@ -69,3 +69,20 @@ def held_labels(
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         fill_clusters(np.ascontiguousarray(near), weights, known >= 0, floor, labels)
     return labels
+
+
+def agreement(first: np.ndarray, second: np.ndarray, k: int) -> float:
+    """Return the adjusted Rand index; scikit-learn's takes a millisecond for checks alone.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 0, 1, 1])
+    >>> agreement(labels, 1 - labels, 2), round(agreement(labels, np.array([0, 1, 0, 1]), 2), 9)
+    (1.0, -0.5)
+    """
+    common = np.bincount(first * k + second, minlength=k * k).reshape(k, k).astype(np.float64)
+    rows, columns, n = common.sum(axis=1), common.sum(axis=0), float(len(first))
+    together = float((common * (common - 1)).sum())
+    one, other = float((rows * (rows - 1)).sum()), float((columns * (columns - 1)).sum())
+    expected, most = one * other / max(n * (n - 1), 1.0), 0.5 * (one + other)
+    return (together - expected) / (most - expected) if most > expected else 1.0

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from .._core.assign import cluster_prices
 from .._core.descent import CONVERGED
+from .._core.rivals import agreement
 from ._numba import (
     claim,
     least_claim,
@@ -170,7 +170,7 @@ def promised(
             found = replace(better, history=found.history + better.history, others=found.others)
     compared = {
         "objective": problem.paper_value(values[0]),
-        "ari": float(adjusted_rand_score(found.labels, rivals[0])),
+        "ari": agreement(found.labels, rivals[0], problem.k),
     }
     return found, {"compared_with_kmeans_": compared}
 

@@ -12,12 +12,12 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
 
 from .._core.assign import floor_prices
 from .._core.descent import Outcome, descend
 from .._core.init import fitted_kmeans, integer_seed
 from .._core.links import Links
+from .._core.rivals import agreement
 from .._core.rows import scores
 from .._core.size_floor import warn_short
 from ._problem import Linearisation, PairProblem, solve_bundle, solve_subgradient
@@ -195,7 +195,7 @@ class Search:
             values.append(held.convex_value)
             if held.value < outcome.objective and not self.literal:
                 outcome = min(outcome, self._descend(stage, held), key=lambda o: o.objective)
-        ari = float(adjusted_rand_score(outcome.state.at.labels, rivals[0]))
+        ari = agreement(outcome.state.at.labels, rivals[0], stage.problem.k)
         return outcome, {"objective": float(values[0]), "ari": ari}
 
     @property
