@@ -19,13 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.metrics import adjusted_rand_score
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import StrOptions
 from ._core.dedup import FitInput
 from ._core.model import Model
-from ._core.rivals import held_labels, kmeans_partition, nearness
+from ._core.rivals import agreement, held_labels, kmeans_partition, nearness
 from ._core.rows import Rows
 from ._core.size_floor import size_floor
 from ._core.tree import (
@@ -175,7 +174,7 @@ class BisectingMarginClustering(BaseMarginClustering):
         fitted = [model for model in models if model is not None]
         extras: dict = {"splits_": models}
         if found.rival is not None:
-            ari = float(adjusted_rand_score(tree.leaves, kmeans))
+            ari = agreement(tree.leaves, kmeans, k)
             extras["compared_with_kmeans_"] = {"objective": found.rival, "ari": ari}
         reason = getattr(data.watch, "reason", None)
         return Model(

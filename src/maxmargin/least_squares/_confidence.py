@@ -75,7 +75,9 @@ def calibrate(
     return Calibration(tuple(at for at, _ in curves), levels)
 
 
-def _rising(margins, share, drawn, mine) -> tuple[np.ndarray, np.ndarray]:
+def _rising(
+    margins: np.ndarray, share: np.ndarray, drawn: np.ndarray, mine: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Distinct margins of some rows and the rising curve nearest to their shares."""
     used = np.flatnonzero(mine & (drawn > 0))
     if len(used) == 0:

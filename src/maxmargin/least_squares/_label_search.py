@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from .._core.descent import CONVERGED
+from .._core.rivals import agreement
 from .._core.size_floor import cluster_prices
 from ._numba import (
     claim,
@@ -33,6 +33,9 @@ TIGHT = 0.95  # share of its target size that a cluster may always fall to while
 SAME, REGROUPED, RESPLIT, N_KINDS = 0, 1, 2, 3  # perturbations of the best labels
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
+
+
+Watch = Callable[[float], str | None]
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class SearchSettings:
     max_iter: int
     adaptive: bool
     rng: np.random.Generator
-    watch: Callable[[float], str | None]
+    watch: Watch
     n_jobs: int
     parallel: bool  # callbacks are called for iterations in order
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
@@ -123,7 +126,9 @@ class Found:
     others: list[Found] = field(default_factory=list)  # of other starts, best first
 
 
-def search_labels(problem: LabelProblem, starts, settings: SearchSettings) -> Found:
+def search_labels(
+    problem: LabelProblem, starts: list[tuple[np.ndarray, int]], settings: SearchSettings
+) -> Found:
     """Best labels over all starts, then kicks and adapted sizes."""
 
     run = partial(_search_from, problem, settings)
@@ -165,12 +170,14 @@ def promised(
             found = replace(better, history=found.history + better.history, others=found.others)
     compared = {
         "objective": problem.paper_value(values[0]),
-        "ari": float(adjusted_rand_score(found.labels, rivals[0])),
+        "ari": agreement(found.labels, rivals[0], problem.k),
     }
     return found, {"compared_with_kmeans_": compared}
 
 
-def _search_from(problem, settings: SearchSettings, start) -> Found:
+def _search_from(
+    problem: LabelProblem, settings: SearchSettings, start: tuple[np.ndarray, int]
+) -> Found:
     labels, first_round = start
     arrays = _Arrays(problem, labels.copy())
     if settings.search == "shaking":
@@ -186,12 +193,12 @@ def _search_from(problem, settings: SearchSettings, start) -> Found:
     return Found(arrays.labels, arrays.value(), history, reason or "max_iter")
 
 
-def _shake(problem, arrays, first_round, watch) -> Found:
+def _shake(problem: LabelProblem, arrays: _Arrays, first_round: int, watch: Watch) -> Found:
     """Algorithm 3: clusters claim fewer and fewer rows, then empty clusters are filled again.
 
     With ``size_prior`` > 0, single rows are then moved while J_p increases (Hartigan's method).
     """
-    history = []
+    history: list[float] = []
     for i in range(first_round, SHAKES):
         claimed = arrays.shake(0.5**i)
         history.append(problem.paper_value(arrays.value()))
@@ -204,7 +211,7 @@ def _shake(problem, arrays, first_round, watch) -> Found:
     return Found(arrays.labels, arrays.value(), history)
 
 
-def _ascended(problem, arrays, watch, history) -> Found:
+def _ascended(problem: LabelProblem, arrays: _Arrays, watch: Watch, history: list[float]) -> Found:
     """Move single rows while J_p increases."""
     for _ in range(ASCENT_ROUNDS):
         moves = arrays.descend("stochastic")
@@ -214,7 +221,7 @@ def _ascended(problem, arrays, watch, history) -> Found:
     return Found(arrays.labels, arrays.value(), history)
 
 
-def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Found:
+def _kicked(problem: LabelProblem, best: Found, settings: SearchSettings, number: int) -> Found:
     """Perturb the best labels, shake with a small amplitude, and keep improvements.
 
     With ``size_prior`` > 0, three kinds of perturbation alternate, and each keeps its sizes.
@@ -230,7 +237,9 @@ def _kicked(problem, best: Found, settings: SearchSettings, number: int) -> Foun
     return Found(found.labels, found.value, best.history + found.history)
 
 
-def perturbed(problem, labels, rng, kind: int) -> tuple[np.ndarray, int]:
+def perturbed(
+    problem: LabelProblem, labels: np.ndarray, rng: np.random.Generator, kind: int
+) -> tuple[np.ndarray, int]:
     """Return changed labels and the first round of shaking.
 
     SAME: the labels as they are, shaken by a random amplitude. REGROUPED: two clusters are merged
@@ -268,7 +277,14 @@ def predictive_fit(problem: LabelProblem, labels: np.ndarray) -> tuple[float, np
     return float(((1.0 - share) * fit).sum()), fit
 
 
-def adapted_sizes(problem, best: Found, settings, rounds=20, clusters=None, factors=FINE) -> Found:
+def adapted_sizes(
+    problem: LabelProblem,
+    best: Found,
+    settings: SearchSettings,
+    rounds: int = 20,
+    clusters: int | None = None,
+    factors: tuple[float, ...] = FINE,
+) -> Found:
     """Change one target size at a time and keep it if the leave-one-out score increases.
 
     ``clusters`` limits the trials to the clusters with the lowest leave-one-out R2.
@@ -319,12 +335,13 @@ class _Arrays:
         # No cluster could give up a row at a floor that equals its target; it gets others back.
         tight = problem.floor > TIGHT * problem.targets.min()
         floor = TIGHT * problem.targets.min() if tight else problem.floor
-        return shake_round(*self.shared[:-1], floor, problem.targets, amplitude, self.scratch)
+        return int(shake_round(*self.shared[:-1], floor, problem.targets, amplitude, self.scratch))
 
     def descend(self, search: str) -> int:
         if search == "stochastic":
             within, power = sums_within(self.caches, self.labels), self.problem.size_prior
-            return stochastic_round(*self.shared, np.arange(len(self.labels)), within, power)
+            order = np.arange(len(self.labels))
+            return int(stochastic_round(*self.shared, order, within, power))
         # A few steps at a time: compiled code does not check for signals.
         n, done = len(self.labels), 0
         some = max(1, STEEPEST_WORK // (n * self.problem.k))
@@ -348,7 +365,7 @@ class _Arrays:
                 claim(*self.shared, d, max(amount, unit), self.scratch)
 
 
-def random_labels(problem: LabelProblem, rng) -> np.ndarray:
+def random_labels(problem: LabelProblem, rng: np.random.Generator) -> np.ndarray:
     """Return random labels in proportion to the targets."""
     n = len(problem.known)
     bounds = np.cumsum(problem.targets) / problem.targets.sum()
@@ -361,7 +378,9 @@ def keep_known(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
     return np.where(known >= 0, known, labels).astype(np.int32)
 
 
-def supervised_labels(K, rows, problem: LabelProblem, ridge: float) -> np.ndarray:
+def supervised_labels(
+    K: np.ndarray, rows: np.ndarray, problem: LabelProblem, ridge: float
+) -> np.ndarray:
     """Labels by least-squares classifiers of the labelled ``rows`` alone; K is (n, labelled)."""
     K = np.asarray(K, np.float64) / problem.similarity.scale
     targets = (problem.known[rows][:, None] == np.arange(problem.k)).astype(np.float64)
@@ -384,7 +403,9 @@ def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
     return labels
 
 
-def settle(problem: LabelProblem, labels: np.ndarray, rounds: int = 20):
+def settle(
+    problem: LabelProblem, labels: np.ndarray, rounds: int = 20
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return labels, caches and prices such that the model predicts the labels.
 
     The size constraints of the search become prices of the clusters. If no prices reproduce the

@@ -26,7 +26,9 @@ from ._similarity import Similarity, project_out, scale_rows
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
 
 
-def subsamples(n: int, count: int, rng, share: float = SHARE) -> list[np.ndarray]:
+def subsamples(
+    n: int, count: int, rng: np.random.Generator, share: float = SHARE
+) -> list[np.ndarray]:
     """Random rows without replacement, sorted, ``count`` times.
 
     Examples
@@ -52,7 +54,8 @@ def matched(reference: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     >>> matched(np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]), 2)
     array([0, 0, 0, 1])
     """
-    return linear_sum_assignment(-crossed(labels, reference, k))[1][labels]
+    renamed: np.ndarray = linear_sum_assignment(-crossed(labels, reference, k))[1][labels]
+    return renamed
 
 
 def worst_overlap(first: np.ndarray, second: np.ndarray, k: int) -> float:
@@ -132,7 +135,9 @@ def resampled_labels(
     return resampled
 
 
-def part_of(problem: LabelProblem, part: np.ndarray, similarity=None) -> LabelProblem:
+def part_of(
+    problem: LabelProblem, part: np.ndarray, similarity: Similarity | None = None
+) -> LabelProblem:
     """The problem of some of the rows, on the R given or on their part of it, centred on them."""
     whole = problem.similarity
     if similarity is None:

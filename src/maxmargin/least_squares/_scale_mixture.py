@@ -15,7 +15,9 @@ SHRINKAGE = 0.05
 SETTLED = 1e-6  # change of the mean log-likelihood
 
 
-def spread_clusters(X, labels, weights, k: int) -> tuple[np.ndarray, np.ndarray]:
+def spread_clusters(
+    X: np.ndarray, labels: np.ndarray, weights: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels and squared scales s_h^2 (up to a common factor) of the mixture, by EM.
 
     Parameters
@@ -61,7 +63,7 @@ def spread_clusters(X, labels, weights, k: int) -> tuple[np.ndarray, np.ndarray]
     return belongs.argmax(axis=1).astype(np.int32), scales
 
 
-def _shape(X, means, codes) -> np.ndarray:
+def _shape(X: np.ndarray, means: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Axes that whiten the common shape S, a little shrunk towards a multiple of I."""
     d = X.shape[1]
     S = np.zeros((d, d))
@@ -70,9 +72,11 @@ def _shape(X, means, codes) -> np.ndarray:
         S += centred.T @ (centred * code[:, None])
     spread = max(np.trace(S) / d, 1e-300)
     lam, V = np.linalg.eigh((1.0 - SHRINKAGE) * S + SHRINKAGE * spread * np.eye(d))
-    return V / np.sqrt(lam)
+    axes: np.ndarray = V / np.sqrt(lam)
+    return axes
 
 
-def _squared_distances(X, means) -> np.ndarray:
-    squares = (X**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2.0 * X @ means.T
-    return np.maximum(squares, 0.0)
+def _squared_distances(X: np.ndarray, means: np.ndarray) -> np.ndarray:
+    squares: np.ndarray = (X**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2.0 * X @ means.T
+    squares = np.maximum(squares, 0.0)
+    return squares

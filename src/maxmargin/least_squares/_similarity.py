@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -52,19 +53,23 @@ class Similarity:
     def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
         """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
         indicators = labels[None, :] == np.arange(k)[:, None]
-        return indicators.astype(self.matrix.dtype) @ self.matrix
+        sums: np.ndarray = indicators.astype(self.matrix.dtype) @ self.matrix
+        return sums
 
     def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores (n, k) of the rows: the regression on the labels, its bias included."""
-        return (caches / self.weights).T + self.biases(labels, caches.shape[0])
+        scores: np.ndarray = (caches / self.weights).T + self.biases(labels, caches.shape[0])
+        return scores
 
     def biases(self, labels: np.ndarray, k: int) -> np.ndarray:
         """Share of each cluster where the model has a bias, else 0."""
         if self.row_means is None:
             return np.zeros(k)
-        return np.bincount(labels, self.weights, minlength=k) / self.weights.sum()
+        sizes: np.ndarray = np.bincount(labels, self.weights, minlength=k)
+        shares: np.ndarray = sizes / self.weights.sum()
+        return shares
 
-    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+    def coefficients(self, caches: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (k, n) on kernel values and intercepts (k,) of the model for new rows.
 
         ``(K + ridge I)^-1 y = (y - R y) / ridge``: no further factorisation.
@@ -83,7 +88,7 @@ class Similarity:
         """Scores (n, k) of each row by the model fitted on all others, in closed form."""
         return self.held_out(caches, labels, np.diag(self.matrix).astype(np.float64))
 
-    def held_out(self, caches, labels, diagonal: np.ndarray) -> np.ndarray:
+    def held_out(self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Leave-one-out scores from caches and the diagonal of their matrix."""
         k, w = caches.shape[0], self.weights
         indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
@@ -92,11 +97,19 @@ class Similarity:
         if self.row_means is not None:
             influence = influence + w / w.sum()
             fitted = fitted + self.biases(labels, k)[:, None]
-        return ((fitted - influence * indicators) / np.maximum(1.0 - influence, 1e-9)).T
+        rest = np.maximum(1.0 - influence, 1e-9)
+        scores: np.ndarray = ((fitted - influence * indicators) / rest).T
+        return scores
 
 
 def make_similarity(
-    fmap: FeatureMap, X, weights, ridge: float, center: bool, n_jobs=1, source=None
+    fmap: FeatureMap,
+    X: Any,
+    weights: np.ndarray,
+    ridge: float,
+    center: bool,
+    n_jobs: int = 1,
+    source: Any = None,
 ) -> Similarity:
     """Return R of the rows of X, which are also the landmarks of ``fmap``.
 
@@ -126,7 +139,12 @@ def factor_dtype(n: int, ridge: float) -> type:
 
 
 def kernel_matrix(
-    fmap: FeatureMap, X, weights, dtype, about_mean: bool = False, n_jobs: int = 1
+    fmap: FeatureMap,
+    X: Any,
+    weights: np.ndarray,
+    dtype: Any,
+    about_mean: bool = False,
+    n_jobs: int = 1,
 ) -> tuple[np.ndarray, float]:
     """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by.
 
@@ -137,11 +155,13 @@ def kernel_matrix(
     return K, unit_diagonal(K, weights, about_mean)
 
 
-def filled_matrix(n: int, dtype, values: Callable, n_jobs: int = 1) -> np.ndarray:
+def filled_matrix(
+    n: int, dtype: Any, values: Callable[[int, int], np.ndarray], n_jobs: int = 1
+) -> np.ndarray:
     """The matrix (n, n) whose rows ``i:j`` are ``values(i, j)``, strip by strip."""
     K = np.empty((n, n), dtype)
 
-    def block(start, stop):
+    def block(start: int, stop: int) -> None:
         for i in range(start, stop, STRIP):
             K[i : min(i + STRIP, stop)] = values(i, min(i + STRIP, stop))
 
@@ -150,7 +170,7 @@ def filled_matrix(n: int, dtype, values: Callable, n_jobs: int = 1) -> np.ndarra
     return K
 
 
-def unit_diagonal(K: np.ndarray, weights, about_mean: bool = False) -> float:
+def unit_diagonal(K: np.ndarray, weights: np.ndarray, about_mean: bool = False) -> float:
     """Divide the kernel by its mean diagonal, in place; returns the divisor."""
     share = weights / weights.sum()
     scale = float(share @ np.diag(K).astype(np.float64))
@@ -163,7 +183,9 @@ def unit_diagonal(K: np.ndarray, weights, about_mean: bool = False) -> float:
     return scale
 
 
-def similarity_of(K: np.ndarray, scale: float, weights, ridge: float, center: bool) -> Similarity:
+def similarity_of(
+    K: np.ndarray, scale: float, weights: np.ndarray, ridge: float, center: bool
+) -> Similarity:
     """R from the kernel matrix, which is overwritten."""
     n, dtype = len(weights), K.dtype.type
     roots = np.sqrt(weights)
@@ -191,7 +213,9 @@ def scale_rows(K: np.ndarray, roots: np.ndarray) -> None:
         K *= roots.astype(K.dtype)[None, :]
 
 
-def device_similarity(device, fmap: FeatureMap, X, weights, ridge: float, center: bool):
+def device_similarity(
+    device: Any, fmap: FeatureMap, X: Any, weights: np.ndarray, ridge: float, center: bool
+) -> Similarity:
     """:func:`make_similarity` on a device: R comes to the host once, for the search.
 
     A step of the search is some 7 us on a core of the host, and as much as 100 us in launches.
@@ -250,7 +274,9 @@ def invert_in_place(A: np.ndarray) -> None:
 # -- axes that raw rows are projected on before kernels are evaluated ------------------------------
 
 
-def whitening_axes(X, labels, weights, shrinkage: float = 0.05) -> np.ndarray:
+def whitening_axes(
+    X: np.ndarray, labels: np.ndarray, weights: np.ndarray, shrinkage: float = 0.05
+) -> np.ndarray:
     """Axes (d, d) in which the covariance within clusters, a little shrunk, is the identity.
 
     Examples
@@ -272,15 +298,17 @@ def whitening_axes(X, labels, weights, shrinkage: float = 0.05) -> np.ndarray:
         return np.eye(len(S))
     S = (1.0 - shrinkage) * S + shrinkage * spread * np.eye(len(S))
     lam, V = np.linalg.eigh(S)
-    return V[:, ::-1] / np.sqrt(lam[::-1])
+    axes: np.ndarray = V[:, ::-1] / np.sqrt(lam[::-1])
+    return axes
 
 
-def principal_axes(X, offset, weights, count: int) -> np.ndarray:
+def principal_axes(X: Any, offset: Any, weights: np.ndarray, count: int) -> np.ndarray:
     """Leading principal axes (d, count) of weighted dense rows."""
     if sparse.issparse(X):
         raise ValueError(
             "pca needs dense rows; use kernel='cosine' or TruncatedSVD on sparse ones."
         )
     centred = (np.asarray(X, np.float64) - offset) * np.sqrt(weights / weights.sum())[:, None]
-    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
-    return axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    axes: np.ndarray = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    return axes

@@ -72,7 +72,8 @@ class PairProblem:
 
     def scores(self, coef: np.ndarray) -> np.ndarray:
         """``Z W' + b``, one half of a pass."""
-        return scores(self.rows, coef) + self.offset
+        found: np.ndarray = scores(self.rows, coef) + self.offset
+        return found
 
     def linearise(self, S: np.ndarray) -> Linearisation:
         """Fix labels and desired clusters at the scores: (11), (15), (16)."""
@@ -88,9 +89,10 @@ class PairProblem:
         links, total = self.links, 0.0
         if self.constant > 0.0:
 
-            def block(start, stop):
+            def block(start: int, stop: int) -> float:
                 part = slice(start, stop)
-                return free_losses(S[part], at.labels[part], self.free_weights[part], codes[part])
+                rows = S[part], at.labels[part], self.free_weights[part], codes[part]
+                return float(free_losses(*rows))
 
             total += float(sum(each_block(len(S), block, self.rows.n_jobs)))
         ends = (links.first, links.second, links.same, links.weights)
@@ -333,14 +335,16 @@ def solve_bundle(
     return Solution(best.coef, best.scores, best.value, bound, passes, converged)
 
 
-def _line_search(problem, at, best: _Point, coef, S) -> _Point:
+def _line_search(
+    problem: PairProblem, at: Linearisation, best: _Point, coef: np.ndarray, S: np.ndarray
+) -> _Point:
     """Lowest point from ``best`` through ``coef``, on scores alone."""
     step, S_step = coef - best.coef, S - best.scores
     linear = problem.alpha * float((best.coef * step).sum())
     quadratic = problem.alpha * float((step * step).sum())
-    values = {}
+    values: dict[float, float] = {}
 
-    def slope(t):
+    def slope(t: float) -> float:
         risk, codes = problem.risk(best.scores + t * S_step, at)
         values[t] = risk
         return linear + t * quadratic + float(np.einsum("ij,ij->", codes, S_step))

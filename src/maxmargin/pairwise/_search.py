@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -12,11 +12,11 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
 
 from .._core.descent import Outcome, descend
 from .._core.init import fitted_kmeans
 from .._core.links import Links
+from .._core.rivals import agreement
 from .._core.rows import scores
 from .._core.size_floor import floor_prices
 from ._problem import Linearisation, PairProblem, solve_bundle, solve_subgradient
@@ -180,7 +180,9 @@ class Search:
             )
         return outcome, compared
 
-    def _promised(self, stage: Stage, outcome: Outcome, rivals: list[np.ndarray]):
+    def _promised(
+        self, stage: Stage, outcome: Outcome, rivals: list[np.ndarray]
+    ) -> tuple[Outcome, dict[str, float]]:
         """Return an outcome that is not above the objective of rival labels."""
         values = []
         for labels in rivals:
@@ -188,7 +190,7 @@ class Search:
             values.append(held.convex_value)
             if held.value < outcome.objective and not self.literal:
                 outcome = min(outcome, self._descend(stage, held), key=lambda o: o.objective)
-        ari = float(adjusted_rand_score(outcome.state.at.labels, rivals[0]))
+        ari = agreement(outcome.state.at.labels, rivals[0], stage.problem.k)
         return outcome, {"objective": float(values[0]), "ari": ari}
 
     @property
@@ -196,7 +198,13 @@ class Search:
         """Whether to run the paper's algorithm without changes."""
         return self.solver == "subgradient"
 
-    def _followed(self, problem: PairProblem, weights, starts, alphas) -> list[list[State]]:
+    def _followed(
+        self,
+        problem: PairProblem,
+        weights: np.ndarray,
+        starts: list[Start],
+        alphas: Sequence[float],
+    ) -> list[list[State]]:
         """Run every initialisation with the links only, from strong to weak regularisation.
 
         With few links and weak regularisation, many partitions satisfy all links; those that are
@@ -220,12 +228,12 @@ class Search:
             found.append(_distinct([rough._descend(stage, state).state for state in states]))
         return found
 
-    def _stage(self, problem: PairProblem, weights) -> Stage:
+    def _stage(self, problem: PairProblem, weights: np.ndarray) -> Stage:
         floor = self.floor * weights.sum() / self.weights.sum()
         return Stage(problem, self.solver, self.solver_tol, self.rng, weights, floor)
 
-    def _descend(self, stage: Stage, state: State, **given) -> Outcome:
-        settings = {"max_iter": self.max_iter, "tol": self.tol} | given
+    def _descend(self, stage: Stage, state: State, **given: Any) -> Outcome:
+        settings: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol} | given
         monotone = not self.literal and stage.floor == 0
         return descend(
             stage, state, watch=self.watch, monotone=monotone, keep_last=self.literal, **settings
@@ -300,7 +308,7 @@ def _distinct(states: list[State]) -> list[State]:
     return list(kept.values())
 
 
-def _folds(kinds: np.ndarray, rng) -> np.ndarray:
+def _folds(kinds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A fold for each item, the same number of every kind in each as far as possible."""
     fold = np.zeros(len(kinds), int)
     for kind in np.unique(kinds):
@@ -336,10 +344,12 @@ def link_scatter(Z: np.ndarray, links: Links, same: bool) -> np.ndarray:
     if len(chosen) == 0:
         return 2.0 * np.cov(Z.T, bias=True).reshape(Z.shape[1], -1)
     differences = Z[chosen.first] - Z[chosen.second]
-    return (chosen.weights[:, None] * differences).T @ differences / chosen.weights.sum()
+    sums: np.ndarray = (chosen.weights[:, None] * differences).T @ differences
+    scatter: np.ndarray = sums / chosen.weights.sum()
+    return scatter
 
 
-def eigenvector_axes(Z, links: Links, k: int, shrinkage: float) -> np.ndarray:
+def eigenvector_axes(Z: np.ndarray, links: Links, k: int, shrinkage: float) -> np.ndarray:
     """The k leading eigenvectors of S_m^-1 S_c (18), as rows; fewer where Z has fewer columns.
 
     S_m is singular where there are fewer links than features: a multiple of the identity is added.
@@ -353,7 +363,8 @@ def eigenvector_axes(Z, links: Links, k: int, shrinkage: float) -> np.ndarray:
     axes = linalg.eigh(apart, together, subset_by_index=[max(r - k, 0), r - 1])[1].T[::-1]
     # LAPACK's signs are arbitrary: the largest entry is made positive.
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
-    return axes * np.where(largest < 0, -1.0, 1.0)
+    signed: np.ndarray = axes * np.where(largest < 0, -1.0, 1.0)
+    return signed
 
 
 def eigenvector_start(axes: np.ndarray, k: int, sign: float = 1.0) -> Start:
@@ -369,7 +380,9 @@ def nearest_centre_start(centres: np.ndarray, axes: np.ndarray | None = None) ->
     return Start(coef, -0.5 * (centres**2).sum(axis=1))
 
 
-def kmeans_start(points: np.ndarray, k: int, rng, axes: np.ndarray | None = None) -> Start:
+def kmeans_start(
+    points: np.ndarray, k: int, rng: np.random.Generator, axes: np.ndarray | None = None
+) -> Start:
     """One run of k-means on the points, or on their projections on the axes."""
     projected = points if axes is None else points @ axes.T
     model = fitted_kmeans(projected, k, int(rng.integers(2**31 - 1)), n_init=1)
@@ -377,7 +390,12 @@ def kmeans_start(points: np.ndarray, k: int, rng, axes: np.ndarray | None = None
 
 
 def pair_starts(
-    problem: PairProblem, few: PairProblem | None, points: np.ndarray, kind: str, n_init: int, rng
+    problem: PairProblem,
+    few: PairProblem | None,
+    points: np.ndarray,
+    kind: str,
+    n_init: int,
+    rng: np.random.Generator,
 ) -> list[Start]:
     """Return ``n_init`` initialisations of one kind, or of all kinds for "auto".
 
@@ -401,7 +419,14 @@ def pair_starts(
     return [_named(start, few or problem) for start in starts]
 
 
-def _all_starts(problem, few, points, kind, n_init, rng) -> Iterator[Start]:
+def _all_starts(
+    problem: PairProblem,
+    few: PairProblem | None,
+    points: np.ndarray,
+    kind: str,
+    n_init: int,
+    rng: np.random.Generator,
+) -> Iterator[Start]:
     """Yield initialisations in order of usefulness, ending in infinitely many random ones."""
     k, rank = problem.k, problem.rows.shape[1]
     if kind in ("auto", "eigenvector") and few is not None:

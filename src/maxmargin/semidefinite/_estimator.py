@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
@@ -20,7 +19,7 @@ from .._core.dedup import FitInput
 from .._core.descent import STALLED, Outcome
 from .._core.init import kicked, kmeans_labels
 from .._core.model import Model
-from .._core.rivals import held_labels, kmeans_partition
+from .._core.rivals import agreement, held_labels, kmeans_partition
 from .._core.rows import Rows, scores
 from .._core.size_floor import row_losses, size_floor
 from .._core.tree import (
@@ -404,8 +403,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         predicted = np.where(known >= 0, known, predicted)
         if (predicted != labels).any():
             labels, value = predicted, objective.value(predicted)
-        ari = float(adjusted_rand_score(labels, kmeans))
-        rival = {"objective": objective.value(kmeans), "ari": ari}
+        rival = {"objective": objective.value(kmeans), "ari": agreement(labels, kmeans, k)}
         return Clustered(relaxed, shares, known, labels, coef, intercept, value, rival, total)
 
     def _solve_generalized(self, Z, shares, known, k: int, ridge: float, watch) -> Relaxed:

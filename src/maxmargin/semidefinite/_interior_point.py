@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -29,6 +30,8 @@ LANCZOS_STEPS = 30
 PATIENCE = 5
 SMALLEST_STEP = 1e-8
 ROUNDING = 1e-14  # of the trace: smaller eigenvalues are not known
+
+Way = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # changes of gamma, Z, s and t
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def step(A: np.ndarray, prices: np.ndarray, point: Point) -> Point | None:
     complementarity = np.vdot(Z, A) - gamma @ np.diag(Z)
     mu = (complementarity + s @ gamma + t @ room) / (3 * n)
 
-    def direction(target, corrections):
+    def direction(target: float, corrections: tuple[Any, Any, Any]) -> Way:
         """Newton direction towards complementarity products of ``target``."""
         second, second_s, second_t = corrections
         pull = prices - target * np.diag(inverse) - target / room + target / gamma
@@ -185,7 +188,7 @@ def step(A: np.ndarray, prices: np.ndarray, point: Point) -> Point | None:
         dt = (target + second_t + t * dgamma) / room - t
         return dgamma, dZ, ds, dt
 
-    def lengths(way):
+    def lengths(way: Way) -> tuple[float, float]:
         dgamma, dZ, ds, dt = way
         up = min(
             step_room(gamma, dgamma), step_room(room, -dgamma), _room_inside(point.root, -dgamma)
@@ -231,10 +234,11 @@ def _room_inside(root: np.ndarray, change: np.ndarray) -> float:
     steps; their error bound makes the result conservative. A vector represents a diagonal matrix.
     """
 
-    def product(v):
+    def product(v: np.ndarray) -> np.ndarray:
         right = linalg.solve_triangular(root, v, lower=True, trans="T", check_finite=False)
         right = change * right if change.ndim == 1 else change @ right
-        return linalg.solve_triangular(root, right, lower=True, check_finite=False)
+        found: np.ndarray = linalg.solve_triangular(root, right, lower=True, check_finite=False)
+        return found
 
     n = len(root)
     basis = np.zeros((min(n, LANCZOS_STEPS) + 1, n))

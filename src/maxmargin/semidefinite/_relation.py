@@ -19,6 +19,7 @@ near 1 / n would be tiny. This saves nine tenths of the iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -32,6 +33,8 @@ from ._interior_point import solve_diagonal_sdp, step_room
 STEPS, FIRST, MORE = 100, 4000, 2000
 SOLVED, INACCURATE, INTERRUPTED = 1, 2, -5
 DUAL_STEPS = 100
+
+Scs = dict[str, Any]  # what scs takes and returns
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def solve_relation(problem: RelationProblem, accuracy: float, max_iter: int) -> 
     )
 
 
-def _run_scs(problem: RelationProblem, accuracy: float, max_iters: int, start: dict | None) -> dict:
+def _run_scs(problem: RelationProblem, accuracy: float, max_iters: int, start: Scs | None) -> Scs:
     """Run scs for so many iterations, from where it was left."""
     import scs
 
@@ -115,7 +118,7 @@ def _run_scs(problem: RelationProblem, accuracy: float, max_iters: int, start: d
     )
     given = {} if start is None else {key: start[key] for key in "xys"}
     rows = 10 * len(problem.K)
-    found = interruptible(rows, solver.solve, warm_start=start is not None, **given)
+    found: Scs = interruptible(rows, solver.solve, warm_start=start is not None, **given)
     if found["info"]["status_val"] == INTERRUPTED:
         raise KeyboardInterrupt
     if found["info"]["status_val"] not in (SOLVED, INACCURATE):
@@ -126,7 +129,7 @@ def _run_scs(problem: RelationProblem, accuracy: float, max_iters: int, start: d
     return found
 
 
-def _residual(found: dict) -> float:
+def _residual(found: Scs) -> float:
     """Largest of the residuals that scs brings to zero."""
     info = found["info"]
     return float(max(info["res_pri"], info["res_dual"], abs(info["gap"])))
@@ -149,10 +152,11 @@ def _below(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _packed(rows: np.ndarray, columns: np.ndarray, m: int) -> np.ndarray:
     """Place of the entries (row >= column) of a symmetric matrix in scs's vector."""
-    return columns * m - columns * (columns - 1) // 2 + rows - columns
+    places: np.ndarray = columns * m - columns * (columns - 1) // 2 + rows - columns
+    return places
 
 
-def scs_form(problem: RelationProblem) -> tuple[dict, dict]:
+def scs_form(problem: RelationProblem) -> tuple[Scs, Scs]:
     """Data and cones of ``min c'x with b - A x in the cones``.
 
     x holds M below the diagonal, eta, nu and T.
@@ -163,7 +167,9 @@ def scs_form(problem: RelationProblem) -> tuple[dict, dict]:
     one, size = np.ones(n), n_pairs + 2 * n + 1
     blocks, right = [], []
 
-    def add(height, rows, columns, values, b):
+    def add(
+        height: int, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, b: np.ndarray
+    ) -> None:
         blocks.append(sparse.csc_matrix((values, (rows, columns)), shape=(height, size)))
         right.append(b)
 
@@ -189,7 +195,9 @@ def scs_form(problem: RelationProblem) -> tuple[dict, dict]:
     return data, {"l": 2 * n + 2 * m, "s": [n + 1, m]}
 
 
-def _margin_block(problem: RelationProblem, eta, tau):
+def _margin_block(
+    problem: RelationProblem, eta: np.ndarray, tau: int
+) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The (n + 1) x (n + 1) block of M o K, c eta and tau."""
     K, n, m = problem.K, len(problem.K), len(problem.pull)
     i, j = _below(n)
