@@ -22,13 +22,7 @@ from .._core.model import Model
 from .._core.rivals import agreement, held_labels, kmeans_partition
 from .._core.rows import Rows, scores
 from .._core.size_floor import row_losses, size_floor
-from .._core.tree import (
-    SplitState,
-    check_known_sizes,
-    leaf_rows,
-    oriented_split,
-    recursive_splits,
-)
+from .._core.tree import SplitState, check_known_sizes, leaf_rows, oriented_split, recursive_splits
 from ._interior_point import solve_diagonal_sdp
 from ._labels import Objective, best_labels, linear_model
 from ._relation import RelationProblem, solve_relation
