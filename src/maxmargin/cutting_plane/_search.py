@@ -25,7 +25,6 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from .._core._numba import fill_clusters
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import (
     N_STARTS,
@@ -33,9 +32,9 @@ from .._core.init import (
     kicked,
     kmeans_labels,
     label_starts,
-    named,
     sampled_rows,
 )
+from .._core.rivals import held_labels, nearness
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence
 from .._data.source import RowSource, SchedulerLost
@@ -398,18 +397,18 @@ def search(
     some, task_there, at = subsample(cuts, task, SAMPLE_ROWS, rng)
     few, task_few, within = subsample(some, task_there, START_ROWS, rng)
     kmeans = kmeans_partition(some, raw, at, None if some is cuts else within, rng)
-    kmeans = held_labels(some, kmeans, task_there.floor)
+    kmeans = held(some, kmeans, task_there)
     rivals = [kmeans]
     if given is None:
         starts = label_starts(
             few.rows, few.weights, few.k, rng, known=np.asarray(few.known),
             kmeans=kmeans[within], init=init, n_init=n_init, floor=task_few.floor,
         )  # fmt: skip
-        held = [held_labels(few, labels, task_few.floor) for labels in starts]
-        candidates = list({canonical(labels).tobytes(): labels for labels in held}.values())
+        kept = [held(few, labels, task_few) for labels in starts]
+        candidates = list({canonical(labels).tobytes(): labels for labels in kept}.values())
     else:
         few, task_few = some, task_there
-        candidates = [held_labels(some, given[at], task_there.floor)]
+        candidates = [held(some, given[at], task_there)]
         rivals += candidates
     opened: list[Problem] = []
     objectives: list[float] = []
@@ -436,7 +435,7 @@ def search(
         while since < patience and problem.reason in (None, MAX_ITER):
             best = ranked[0]
             labels = kicked(best.host_labels(), np.asarray(few.known) >= 0, few.k, rng)
-            labels = held_labels(few, labels, task_few.floor)
+            labels = held(few, labels, task_few)
             problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
             problem.solve(OPENING)
             problem.wander()
@@ -513,12 +512,8 @@ def kmeans_partition(
     source = cuts.rows.source if raw is None else raw.sample(at)
     points, weights = source.take(within), cuts.weights[within]
     labels = kmeans_labels(points, cuts.k, weights, rng)
-    rows = Rows(source)
     centres = cluster_means(Rows(points), labels, weights, cuts.k)
-    rows = replace(rows, offset=centres.mean(axis=0))
-    centres = centres - rows.offset
-    near = 2.0 * scores(rows, centres) - (centres**2).sum(axis=1)
-    return np.asarray(near.argmax(axis=1))
+    return np.asarray(nearness(Rows(source), centres).argmax(axis=1))
 
 
 def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
@@ -526,15 +521,10 @@ def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
     return (), parts[0]
 
 
-def held_labels(cuts: LabelledCuts, labels: np.ndarray, floor: float) -> np.ndarray:
+def held(cuts: LabelledCuts, labels: np.ndarray, task: Task) -> np.ndarray:
     """Return labels that agree with known ones and keep the size floor, changed where needed."""
     known = np.asarray(cuts.known)
-    labels = named(labels, known, cuts.weights, cuts.k).astype(np.int64)
-    if floor > 0:
-        means = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
-        near = 2.0 * scores(cuts.rows, means) - (means**2).sum(axis=1)
-        fill_clusters(near, np.ascontiguousarray(cuts.weights), known >= 0, floor, labels)
-    return labels
+    return held_labels(cuts.rows, labels, cuts.weights, known, cuts.k, task.floor)
 
 
 def subsample(

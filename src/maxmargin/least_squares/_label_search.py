@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.descent import CONVERGED
 from .._core.rivals import agreement
-from .._core.size_floor import cluster_prices
+from .._core.size_floor import cluster_prices, floor_prices
 from ._numba import (
     claim,
     least_claim,
@@ -409,7 +409,7 @@ def settle(
     """Return labels, caches and prices such that the model predicts the labels.
 
     The size constraints of the search become prices of the clusters. If no prices reproduce the
-    labels, the predictions replace the labels until both agree.
+    labels, the predictions replace the labels until both agree, or the prices keep the floor.
     """
     similarity = problem.similarity
     for _ in range(rounds):
@@ -418,7 +418,11 @@ def settle(
         prices = cluster_prices(scores, labels)
         new = keep_known((scores + prices).argmax(axis=1), problem.known)
         sizes = np.bincount(new, similarity.weights, minlength=problem.k)
-        if (new == labels).all() or (sizes < max(problem.floor, 1e-12)).any():
+        if (new == labels).all():
+            break
+        if (sizes < max(problem.floor, 1e-12)).any():
+            least = max(problem.floor, problem.unit)
+            prices = floor_prices(scores, similarity.weights, least, problem.known)
             break
         labels = new
     return labels, caches, prices
