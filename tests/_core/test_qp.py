@@ -33,10 +33,10 @@ def primal_value(A, gains, multipliers):
     return 0.5 * W @ W + max(0.0, (gains - A @ W).max())
 
 
-def test_equals_daqp_on_thousands_of_programs():
+def test_equals_daqp_on_hundreds_of_programs():
     rng = np.random.default_rng(0)
     equal = 0
-    for _ in range(2000):
+    for _ in range(600):
         A, gains = random_cuts(rng)
         m = len(gains)
         gram = A @ A.T
@@ -60,7 +60,7 @@ def test_equals_daqp_on_thousands_of_programs():
             theirs = gains @ x - 0.5 * x @ gram @ x
             assert solution.value >= theirs - 1e-9
             equal += abs(solution.value - theirs) <= 1e-9
-    assert equal >= 1500  # daqp itself misses degenerate programs by more
+    assert equal >= 450  # daqp itself misses degenerate programs by more
 
 
 def test_equals_clarabel():

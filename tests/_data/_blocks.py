@@ -20,7 +20,7 @@ from maxmargin import (
 from maxmargin._data.blocks import RowBlocks
 
 ESTIMATORS = {
-    "cutting-plane": CuttingPlaneMarginClustering(4, random_state=0),
+    "cutting-plane": CuttingPlaneMarginClustering(4, kernel="linear", random_state=0),
     "cutting-plane-rbf": CuttingPlaneMarginClustering(
         3, kernel="rbf", n_components=10, random_state=0
     ),
