@@ -180,7 +180,7 @@ def hurried(estimator, **params):
     return model
 
 
-@every
+@some
 def test_threads_change_no_bit(estimator):
     X, _ = ringnorm(20_000, seed=3)
     X = X[:, :4]
@@ -343,7 +343,7 @@ def test_frames_in_and_out(estimator, blobs):
     )
     out = frame.transform(pd.DataFrame(X, columns=columns))
     assert isinstance(out, pd.DataFrame)
-    assert out.to_numpy() == pytest.approx(plain.transform(X))
+    assert out.to_numpy() == pytest.approx(plain.transform(X), abs=1e-10)
     assert list(frame.feature_names_in_) == columns
     polars = (
         seeded(estimator, 3).set_output(transform="polars").fit(pl.DataFrame(X, schema=columns))
