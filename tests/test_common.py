@@ -192,7 +192,7 @@ def test_threads_change_no_bit(estimator):
     assert (one.intercept_ == many.intercept_).all()
 
 
-@every
+@some
 @invariance
 def test_dense_csr_and_memmap_agree(estimator, digits_pair, tmp_path):
     X = digits_pair[0]
@@ -278,7 +278,7 @@ def test_weight_two_equals_row_twice(estimator, digits_pair):
     assert a.decision_function(X) == pytest.approx(b.decision_function(X), abs=1e-6)
 
 
-@every
+@some
 def test_same_seed_same_bits(estimator, blobs):
     X = blobs[0]
     a, b = seeded(estimator, 3).fit(X), seeded(estimator, 3).fit(X)
@@ -289,7 +289,7 @@ def test_same_seed_same_bits(estimator, blobs):
 # -- what fitted models promise -------------------------------------------------------------------
 
 
-@every
+@some
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_fitted_attributes(estimator, blobs, k):
     X = blobs[0]

@@ -369,7 +369,7 @@ def test_a_model_fitted_on_dask_loads_where_there_is_no_dask(rows, tmp_path):
 def test_fit_within_a_memory_limit(rows, fitted, tmp_path, capsys):
     path = written(rows, tmp_path, "parquet")
     out, model = tmp_path / "labels.npy", tmp_path / "model.skops"
-    line = f"fit {path} -k 4 --method cutting-plane --seed 0 --memory 4GiB"
+    line = f"fit {path} -k 4 --method cutting-plane --kernel linear --seed 0 --memory 4GiB"
     assert cli.main(f"{line} --out {out} --model {model}".split()) == 0
     np.testing.assert_array_equal(np.load(out), fitted("cutting-plane").labels_)
     said = capsys.readouterr()

@@ -230,7 +230,7 @@ def test_clear_clusters_are_counted(kind):
     assert choice.stability[2] > choice.without_clusters[2]
 
 
-@pytest.mark.parametrize("shape", ["round", "square"])
+@pytest.mark.parametrize("shape", ["round", "long", "square"])
 def test_data_without_clusters_is_uncertain(shape):
     """In four draws of five: a cloud may be more stable than all of those it is compared with."""
     doubts = []
@@ -238,6 +238,7 @@ def test_data_without_clusters_is_uncertain(shape):
         rng = np.random.default_rng(seed)
         cloud = {
             "round": rng.normal(size=(300, 4)),
+            "long": rng.normal(size=(300, 4)) * [4, 1, 1, 1],
             "square": rng.random((300, 2)),
         }[shape]
         choice = choose_n_clusters(cloud, KMeans(n_init=2), k_range=range(2, 7), random_state=0)
