@@ -24,6 +24,7 @@ from maxmargin.semidefinite._labels import Objective
 from maxmargin.semidefinite._relation import (
     STEPS,
     RelationProblem,
+    least_diagonal,
     margin_solution,
     relation_of,
     solve_relation,
@@ -569,6 +570,7 @@ def test_the_leading_vector_of_nearly_equal_eigenvalues_is_found():
         M = -1.75e-13 * (1.0 + 1e-14 * (noise + noise.T))
         np.fill_diagonal(M, 3.5e-11)
         assert np.linalg.norm(leading_scores(M)) == pytest.approx(1.0)
+        assert np.trace(M) <= least_diagonal(M) <= 12 * np.linalg.norm(M, 2) * (1 + 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:balance=")

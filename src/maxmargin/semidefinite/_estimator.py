@@ -509,9 +509,13 @@ def leading_scores(M: np.ndarray, count: int = 1) -> np.ndarray:
     The lengths are in proportion to the roots of the eigenvalues; largest entries are positive.
     """
     n = len(M)
-    lam, vectors = linalg.eigh(M, subset_by_index=[max(n - count, 0), n - 1])
-    if vectors.shape[1] < min(count, n):  # LAPACK's bisection can miss nearly equal eigenvalues
-        lam, vectors = linalg.eigh(M)
+    try:
+        lam, vectors = linalg.eigh(M, subset_by_index=[max(n - count, 0), n - 1])
+        missed = vectors.shape[1] < min(count, n)
+    except linalg.LinAlgError:
+        missed = True
+    if missed:  # LAPACK's bisection can fail, or miss nearly equal eigenvalues
+        lam, vectors = linalg.eigh(M, driver="ev")
         lam, vectors = lam[-count:], vectors[:, -count:]
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None, :], axis=0)
     return vectors * np.where(largest < 0, -1.0, 1.0) * np.sqrt(np.maximum(lam, 0.0) / lam[-1])
