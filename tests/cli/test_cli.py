@@ -500,8 +500,8 @@ def test_info_names_versions_and_extras(run, run_json):
 
 def test_demo_compares_and_writes(folder, run, monkeypatch):
     monkeypatch.setattr(demo, "DIGITS", (3, 8))
-    code, out, _ = run("demo --out demo")
-    assert code == 0 and "k-means" in out
+    code, out, err = run("demo --out demo")
+    assert code == 0 and "k-means" in out and "warning" not in err
     for path in ("digits-3-8.csv", "digits-3-8-labels.csv", "digits-3-8.skops", "demo.png"):
         assert Path("demo", path).stat().st_size > 0 and f"demo/{path}" in out
     data, model = read_rows("demo/digits-3-8.csv"), load_model("demo/digits-3-8.skops")
