@@ -1,0 +1,185 @@
+"""Data on which anyone sees the clusters: MaxMarginClustering beside scikit-learn's clusterers.
+
+    MAXMARGIN_JOBS=16 python benchmarks/obvious.py [blobs | shapes ...]
+
+Sections: blobs (200 random sets of separated clouds on which KMeans or GaussianMixture is perfect;
+sizes from equal to 50:1, spreads up to 3:1, every fifth with 5 % uniform noise) and shapes (rings,
+moons and spirals of uneven sizes). Classes and numbers of clusters come from the generator; noise
+is not scored. MAXMARGIN_JOBS sets run at once (default 1).
+"""
+
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+from _data import run_sections, table
+from maxmargin import MaxMarginClustering
+
+N_BLOBS, N_SHAPES = 200, 60
+NOISE = 0.05
+RIGHT, RIGHT_SHAPE = 0.98, 0.95
+PERFECT = 0.995  # a few rows lie between the clouds
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random set: rows, their classes (-1: noise), and the number of clusters."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    k: int
+
+    def score(self, labels):
+        """Adjusted Rand index on the rows that belong to a cluster."""
+        real = self.y >= 0
+        return adjusted_rand_score(self.y[real], np.asarray(labels)[real])
+
+
+def separated(rng, k, d, spreads):
+    """Centres at random, each pair at least 4 to 6 spreads apart, more in many columns."""
+    apart = 4.0 + 2.0 * rng.random()
+    side = 1.0
+    while True:
+        centers = rng.uniform(-side, side, size=(k, d)) * spreads.mean()
+        gaps = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+        reach = (spreads[:, None] + spreads[None]) * (1.0 + 0.15 * np.sqrt(d))
+        if (gaps + np.eye(k) * 1e9 >= apart * reach / 2).all():
+            return centers
+        side *= 1.05
+
+
+def blobs_of(seed):
+    """Clouds of random number, size and spread."""
+    rng = np.random.default_rng(seed)
+    k = int(np.round(np.exp(rng.uniform(np.log(2), np.log(30)))))
+    d = int(rng.integers(2, 31))
+    ratio = np.exp(rng.uniform(0, np.log(50)))
+    shares = ratio ** rng.uniform(0, 1, k)
+    shares[:2] = 1.0, ratio  # the ends occur
+    n = int(rng.integers(max(300, 30 * k), 3001))
+    sizes = np.maximum((n * shares / shares.sum()).astype(int), 12)
+    spreads = 3.0 ** (rng.random() * rng.random(k))
+    centers = separated(rng, k, d, spreads)
+    X = np.concatenate(
+        [c + s * rng.normal(size=(m, d)) for c, s, m in zip(centers, spreads, sizes)]
+    )
+    y = np.repeat(np.arange(k), sizes)
+    if seed % 5 == 0:
+        count = int(NOISE * len(y))
+        X = np.concatenate([X, rng.uniform(X.min(axis=0), X.max(axis=0), size=(count, d))])
+        y = np.concatenate([y, np.full(count, -1)])
+    return Drawn(f"blobs-{seed} k={k} d={d} {ratio:.0f}:1", X, y, k)
+
+
+def shapes_of(seed):
+    """Two or three rings, two moons or two or three spirals of uneven sizes."""
+    rng = np.random.default_rng([1, seed])
+    kind = ("rings", "moons", "spirals")[seed % 3]
+    k = 2 if kind == "moons" else int(rng.integers(2, 4))
+    n = int(rng.integers(400, 2001))
+    shares = rng.uniform(1, 4, k)
+    parts = []
+    for i, m in enumerate((n * shares / shares.sum()).astype(int)):
+        t = rng.random(m)
+        if kind == "rings":
+            radius, angle = 1.0 + i, 2 * np.pi * t
+        elif kind == "moons":
+            radius, angle = 1.0, np.pi * (t + i)
+        else:
+            angle = 3 * np.pi * np.sqrt(t) + 0.5
+            radius, angle = angle / 3, angle + 2 * np.pi * i / k
+        part = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        if kind == "moons":
+            part += [i, 0.5 * i]
+        parts.append(part + rng.normal(scale=0.07, size=part.shape))
+    y = np.repeat(np.arange(k), [len(part) for part in parts])
+    return Drawn(f"{kind}-{seed} k={k} n={n}", np.concatenate(parts), y, k)
+
+
+def without_clusters_of(seed):
+    """One cloud: Gaussian, uniform or heavy-tailed, of any shape."""
+    rng = np.random.default_rng([2, seed])
+    n, d = int(rng.integers(300, 2001)), int(rng.integers(2, 31))
+    kind = ("gauss", "uniform", "tails")[seed % 3]
+    draw = {
+        "gauss": lambda: rng.normal(size=(n, d)),
+        "uniform": lambda: rng.uniform(-1, 1, size=(n, d)),
+        "tails": lambda: rng.standard_t(5, size=(n, d)),
+    }[kind]
+    X = draw() * np.exp(rng.uniform(0, 1, d)) @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+    return Drawn(f"{kind}-{seed} k=1 d={d}", X, np.zeros(n, int), 1)
+
+
+ANCHORS = {
+    "KMeans": lambda X, k: KMeans(k, n_init=10, random_state=0).fit_predict(X),
+    "mixture": lambda X, k: GaussianMixture(k, n_init=3, random_state=0).fit_predict(X),
+    "HDBSCAN": lambda X, k: HDBSCAN(copy=True).fit_predict(X),
+}
+METHODS = ANCHORS | {
+    "maxmargin": lambda X, k: MaxMarginClustering(k, random_state=0).fit(X).labels_
+}
+
+
+def blob_sets(count=N_BLOBS) -> Iterator[Drawn]:
+    """Sets on which KMeans or a mixture is perfect."""
+    seed = 0
+    while count:
+        drawn = blobs_of(seed)
+        seed += 1
+        best = max(drawn.score(ANCHORS[name](drawn.X, drawn.k)) for name in ("KMeans", "mixture"))
+        if best > PERFECT:
+            count -= 1
+            yield drawn
+
+
+def compared(drawn):
+    """Score and CPU seconds of every method on one set."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = []
+        for method in METHODS.values():
+            begin = time.process_time()
+            labels = method(drawn.X, drawn.k)
+            found.append((drawn.score(labels), time.process_time() - begin))
+    return found
+
+
+def _table(title, sets, right):
+    jobs = int(os.environ.get("MAXMARGIN_JOBS", "1"))
+    found = np.array(joblib.Parallel(jobs)(joblib.delayed(compared)(drawn) for drawn in sets))
+    scores = found[:, :, 0]
+    rows = [
+        (name, f"{(scores[:, i] > right).mean():.1%}", scores[:, i].mean(), found[:, i, 1].mean())
+        for i, name in enumerate(METHODS)
+    ]
+    table(title, ["method", f"ARI > {right}", "mean ARI", "CPU s"], rows, decimals=3)
+    last = list(METHODS).index("maxmargin")
+    for drawn, row in zip(sets, scores):
+        if row[last] <= right:
+            print(drawn.name, " ".join(f"{m} {s:.2f}" for m, s in zip(METHODS, row)))
+
+
+def blobs():
+    _table(f"{N_BLOBS} sets of separated blobs", list(blob_sets()), RIGHT)
+
+
+def shapes():
+    sets = [shapes_of(seed) for seed in range(N_SHAPES)]
+    _table(f"{N_SHAPES} rings, moons and spirals", sets, RIGHT_SHAPE)
+
+
+SECTIONS = {"blobs": blobs, "shapes": shapes}
+
+
+if __name__ == "__main__":
+    run_sections(SECTIONS, __doc__, UserWarning)
