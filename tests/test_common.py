@@ -67,7 +67,7 @@ ESTIMATORS = [
         lambda kernel: MaxMarginClustering(2, kernel="auto" if kernel == "rbf" else kernel),
     )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-7:]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[4], *ESTIMATORS[-7:]]
 
 
 def name(estimator):
@@ -83,9 +83,7 @@ every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 some = pytest.mark.parametrize("estimator", SHORT, ids=name)
 
 
-@parametrize_with_checks(
-    [*SHORT, SemidefiniteMarginClustering(relaxation="full", alpha=0.1, tol=1e-3)]
-)
+@parametrize_with_checks(SHORT)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
