@@ -180,7 +180,7 @@ def hurried(estimator, **params):
 
 @some
 def test_threads_change_no_bit(estimator):
-    X, _ = ringnorm(20_000, seed=3)
+    X, _ = ringnorm(10_000, seed=3)
     X = X[:, :4]
     few = X[::80] if isinstance(estimator, SemidefiniteMarginClustering) else X
     one, many = (hurried(estimator, n_clusters=3, n_jobs=jobs).fit(few) for jobs in (1, 5))
