@@ -49,6 +49,7 @@ from ._label_search import (
 )
 from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
 from ._scale_mixture import spread_clusters
+from ._size_search import SIZE_PRIORS, search_sizes
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
@@ -118,7 +119,7 @@ class Settings:
     balance: float = 0.1
     max_iter: int = 200
     n_neighbors: int = 0
-    size_prior: float = 0.0
+    size_prior: Any = 0.0
     whiten: bool = False
     spreads: bool = False
     n_resamples: int = 0
@@ -134,6 +135,16 @@ class Settings:
     def mixed(self) -> bool:
         """Whether R is an average."""
         return self.n_neighbors > 0 or len(self.kernels) > 1
+
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """Values of p to compare, the preferred one first."""
+        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
+
+    @property
+    def tempered(self) -> bool:
+        """Whether sizes are tempered: p > 0."""
+        return self.priors[0] > 0
 
     def check(self) -> None:
         """Raise an error for incompatible parameters."""
@@ -209,7 +220,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     problem = label_problem(similarity, known, data, s)
     settings = search_settings(s, data, began)
     if data.initial is not None:
-        gently = GENTLE if s.size_prior == 0 else SHAKES
+        gently = SHAKES if s.tempered else GENTLE
         starts = [(keep_known(data.initial[chosen], known), gently)]
     elif (known >= 0).any():
         starts = [(labels, GENTLE) for labels in _from_known(problem, fmap, X, s)]
@@ -219,10 +230,19 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if first_labels is not None:
         # Not to be shaken: their sizes need not be the targets.
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
-    found = search_labels(problem, starts, settings)
+    rivals = []
+    if s.n_clusters > 1 and (s.compared or s.tempered):
+        rivals = _rivals(X, problem, data, chosen, s)
     compared: dict[str, Any] = {}
-    if s.compared and s.n_clusters > 1:
-        found, compared = promised(problem, found, _rivals(X, problem, data, chosen, s), settings)
+    if s.tempered and s.n_clusters > 1:
+        partitions = rivals + _partitions(fmap, problem, data, s)
+        problem, found, tried = search_sizes(problem, starts, partitions, settings, s.priors)
+        compared = {"size_prior_": problem.size_prior, "_size_margins": tried}
+    else:
+        found = search_labels(problem, starts, settings)
+    if s.compared and rivals:
+        found, comparison = promised(problem, found, rivals, settings)
+        compared |= comparison
     by_location = found
     if s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
@@ -358,7 +378,7 @@ def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) ->
     targets = _targets(total, data.weights.sum(), known, weights, s)
     if (targets < floor - 1e-9).any():
         floor = float(targets.min())
-    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.size_prior)
+    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
 
 
 def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
@@ -390,9 +410,9 @@ def random_starts(problem, s: Settings, rng) -> list[tuple[np.ndarray, int]]:
     """
     n_init = s.n_init
     if n_init == "auto":
-        n_init = AUTO_STARTS if s.size_prior == 0 else TEMPERED_STARTS
+        n_init = TEMPERED_STARTS if s.tempered else AUTO_STARTS
     starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
-    if s.size_prior > 0:
+    if s.tempered:
         starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
     return starts
 
@@ -429,10 +449,25 @@ def _rivals(X, problem: LabelProblem, data: FitInput, chosen, s: Settings) -> li
     return [labels.astype(np.int32) for labels in held]
 
 
+def _partitions(fmap, problem: LabelProblem, data: FitInput, s: Settings) -> list[np.ndarray]:
+    """Return partitions of the points that kernels compare: k-means, and a mixture of scales."""
+    points, weights, k = fmap.landmarks, problem.similarity.weights, s.n_clusters
+    if s.precomputed or sparse.issparse(points):
+        return []
+    rows, rng, found = Rows(points), data.rng.spawn(1)[0], []
+    if fmap.axes is not None:  # else the k-means partition is among the rivals
+        found.append(kmeans_partition(rows, weights, k, rng))
+    if points.shape[1] <= WIDEST_WHITENED:
+        start = found[-1] if found else kmeans_partition(rows, weights, k, rng)
+        found.append(spread_clusters(points, start, weights, k)[0])
+    held = (held_labels(rows, f, weights, problem.known, k, problem.floor) for f in found)
+    return [labels.astype(np.int32) for labels in held]
+
+
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
     """Return the settings of the search."""
     kicks = s.n_kicks
-    if kicks == "auto" and s.size_prior > 0:
+    if kicks == "auto" and s.tempered:
         kicks = TEMPERED_KICKS
     elif kicks == "auto":
         kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
@@ -515,7 +550,7 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
         return
     if k == 1 or n < 10 * k:
         return
-    if s.mixed or s.size_prior > 0:
+    if s.mixed or s.tempered:
         return
     few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
     if fmap.projection is None:
