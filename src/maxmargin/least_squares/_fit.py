@@ -215,7 +215,9 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels = _feature_map(X, weights, known, data, s)
+    fmap, first_labels, sizes = _feature_map(X, weights, known, data, s)
+    if sizes:  # p is compared before whitening by the clusters of one p
+        s = replace(s, size_prior=sizes["size_prior_"])
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
     problem = label_problem(similarity, known, data, s)
     settings = search_settings(s, data, began)
@@ -237,7 +239,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if s.tempered and s.n_clusters > 1:
         partitions = rivals + _partitions(fmap, problem, data, s)
         problem, found, tried = search_sizes(problem, starts, partitions, settings, s.priors)
-        compared = {"size_prior_": problem.size_prior, "_size_margins": tried}
+        compared = sizes or {"size_prior_": problem.size_prior, "_size_margins": tried}
     else:
         found = search_labels(problem, starts, settings)
     if s.compared and rivals:
@@ -290,26 +292,26 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings):
-    """Return the map to kernel values and neighbours, and labels of a first fit if any."""
+    """Return the map to kernel values and neighbours, and labels and p of a first fit if any."""
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, {}
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, first = None, None
+    axes, first, sizes = None, None, {}
     n, d = rows.shape
     # There must be enough rows to estimate the covariance within clusters.
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
     if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        first = _first_labels(rows, weights, known, data, s)
+        first, sizes = _first_labels(rows, weights, known, data, s)
         axes = whitening_axes(rows, first, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first, sizes
 
 
-def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
-    """Return labels of a first, quicker fit, whose clusters give the metric of the second."""
+def _first_labels(X, weights, known, data: FitInput, s: Settings):
+    """Return labels and p of a first, quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
     rows = MemoryRows(X)
@@ -327,7 +329,9 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
-    return trained(fit_least_squares(smaller, settings), rows, weights, known, data.n_jobs).labels
+    model = fit_least_squares(smaller, settings)
+    labels = trained(model, rows, weights, known, data.n_jobs).labels
+    return labels, {name: model.extras[name] for name in ("size_prior_", "_size_margins")}
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:

@@ -17,18 +17,24 @@ from ._label_search import SHAKES, Found, LabelProblem, SearchSettings, search_l
 from ._regroup import regrouped
 
 SIZE_PRIORS = (0.75, 0.9, 1.0)
-CLEAR_GAIN = 0.04  # in the mean margin, for another p than the first
-CLEAR, SAME = 0.95, 0.99  # mean margin, and agreement of all searches, of clear clusters
+CLEAR_GAIN = 0.06  # in the mean margin, for another p than the first
+SAME = 0.99  # adjusted Rand index between searches that agree
+DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
 RUNNERS_UP = 3
 
 Starts = list[tuple[np.ndarray, int]]
 
 
-def mean_margin(problem: LabelProblem, labels: np.ndarray) -> float:
-    """Mean leave-one-out margin: score of the own cluster minus the best other score."""
+def margins_of(problem: LabelProblem, labels: np.ndarray) -> np.ndarray:
+    """Leave-one-out margins: score of the own cluster minus the best other score."""
     similarity = problem.similarity
     loo = similarity.leave_one_out(similarity.caches(labels, problem.k), labels)
-    return float(np.average(lead_of(loo, labels), weights=similarity.weights))
+    return lead_of(loo, labels)
+
+
+def mean_margin(problem: LabelProblem, labels: np.ndarray) -> float:
+    """Weighted mean of the leave-one-out margins."""
+    return float(np.average(margins_of(problem, labels), weights=problem.similarity.weights))
 
 
 def search_sizes(
@@ -51,33 +57,35 @@ def search_sizes(
         Values of p; the first is preferred.
     """
     problem = replace(problem, size_prior=priors[0])
-    found = _search(problem, starts, partitions, settings)
-    margins = {priors[0]: mean_margin(problem, found.labels)}
-    chosen = problem, found
+    found = _clear(problem, starts, partitions, settings)
+    if found is not None:
+        return problem, found, {priors[0]: mean_margin(problem, found.labels)}
+    found = search_labels(problem, starts, settings)
+    best, chosen = mean_margin(problem, found.labels), (problem, found)
+    margins = {priors[0]: best}
     candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
     quick = replace(settings, n_kicks=0)
-    for p in priors[1:]:
-        if margins[priors[0]] > 1.0 - CLEAR_GAIN:
-            break
+    for p in priors:
         other = replace(problem, size_prior=p)
         again = search_labels(other, [(labels, SHAKES) for labels in candidates], quick)
         again = regrouped(other, again, settings)
-        margins[p] = mean_margin(other, again.labels)
-        if margins[p] > max(margins[priors[0]] + CLEAR_GAIN, margins[chosen[0].size_prior]):
-            chosen = other, again
+        margin = mean_margin(other, again.labels)
+        margins[p] = max(margins.get(p, margin), margin)
+        if margin > best + CLEAR_GAIN:
+            best, chosen = margin, (other, again)
         candidates.append(again.labels)
     return (*chosen, margins)
 
 
-def _search(problem, starts: Starts, partitions, settings: SearchSettings) -> Found:
-    """Search from the partitions and one start, and, unless all agree, from all starts."""
-    early = []
+def _clear(problem, starts: Starts, partitions, settings: SearchSettings) -> Found | None:
+    """Return labels on which a few searches agree, if hardly any row is between clusters."""
+    found = []
     for start in [(labels, SHAKES) for labels in partitions] + starts[:1]:
-        found = search_labels(problem, [start], replace(settings, n_kicks=0))
-        early.append(regrouped(problem, found, settings))
-    best = max(early, key=lambda found: found.value)
-    alike = all(agreement(best.labels, f.labels, problem.k) > SAME for f in early)
-    if len(early) > 1 and alike and mean_margin(problem, best.labels) > CLEAR:
-        return best
-    again: Starts = [(found.labels, SHAKES) for found in early]
-    return regrouped(problem, search_labels(problem, again + starts[1:], settings), settings)
+        ascended = search_labels(problem, [start], replace(settings, n_kicks=0))
+        found.append(regrouped(problem, ascended, settings))
+        if agreement(found[0].labels, found[-1].labels, problem.k) < SAME:
+            return None
+    best = max(found, key=lambda one: one.value)
+    margins, w = margins_of(problem, best.labels), problem.similarity.weights
+    doubtful = np.average(margins < DOUBTFUL * np.median(margins), weights=w)
+    return best if len(found) > 1 and doubtful < FEW else None
