@@ -48,6 +48,7 @@ from ._core.features import KERNELS
 from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
 from .constraints import PairwiseConstraints
+from .least_squares._few_labels import KnownDetails, fit_known_labels
 from .least_squares._fit import (
     DENSE_SHARE,
     Details,
@@ -240,7 +241,12 @@ class MaxMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
-        if data.links is None:
+        named = len(np.unique(data.known[data.known >= 0]))
+        if data.links is None and named == k > 1:
+            model = fit_known_labels(data, self._settings(k, kind))
+            if self.n_clusters is None and model.details.unnamed is not None:
+                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
+        elif data.links is None:
             model = fit_least_squares(data, self._settings(k, kind))
         else:
             model = self._with_constraints(k, kind)._fit_model(data)
@@ -337,8 +343,12 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.has_known:
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
+        if isinstance(model.details, KnownDetails):
+            yield model.details.told
+            if model.details.unnamed is not None:
+                yield model.details.unnamed
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
-        if not self.n_resamples:
+        if not self.n_resamples or "stability_" not in model.extras:
             return
         stability = model.extras["stability_"]
         told = "stable" if stability >= STABLE else "not stable"

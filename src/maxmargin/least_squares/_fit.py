@@ -49,7 +49,6 @@ from ._label_search import (
 )
 from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
 from ._scale_mixture import spread_clusters
-from ._size_search import SIZE_PRIORS, search_sizes
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
@@ -59,6 +58,7 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
+from ._size_search import SIZE_PRIORS, search_sizes
 
 AUTO_STARTS = 10
 SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
