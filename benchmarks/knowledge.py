@@ -2,7 +2,7 @@
 
     MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/knowledge.py [section ...]
 
-Sections: labels (one for each class, 1 %, 5 % and 20 % of the rows known, and none: clusters matched
+Sections: labels (one for each class, 1 %, 5 % and 20 % of the rows, and none: clusters matched
 one-to-one to the classes), wrong (a tenth of 5 % known labels are wrong), calibration (expected
 calibration error of the probabilities at 5 %). Tasks are those of quality.py but blobs and mnist;
 every figure is the mean of three draws. Known labels are given to all methods alike, and true
