@@ -50,6 +50,7 @@ PSEUDO = (0.0, 1.0, np.inf)  # labels added to each class before its share is ta
 TEMPERATURES = np.geomspace(0.02, 5.0, 48)
 SMOOTHNESS = (10.0, 100.0)  # of the graphs
 FINER = (1, 2, 4)  # clusters for each class in the fits without labels
+CLUSTERED_ROWS = 2000  # of these fits; others are predicted
 ROWS_PER_CLUSTER = 5  # finer clusterings have at least so many on average
 N_NEIGHBORS, ROWS_PER_NEIGHBOR = 10, 3
 MOST_LABELLED = 1000  # known rows in the models: their cost grows with the cube
@@ -233,6 +234,8 @@ def _without_labels(
         settings = replace(
             s,
             n_clusters=k,
+            max_samples=min(s.max_samples, CLUSTERED_ROWS),
+            n_init=s.n_init if times == 1 else 2,
             n_kicks=s.n_kicks if times == 1 else 0,
             spreads=s.spreads and times == 1,
             compared=False,
