@@ -17,7 +17,7 @@ from ._label_search import SHAKES, Found, LabelProblem, SearchSettings, search_l
 from ._regroup import regrouped
 
 SIZE_PRIORS = (0.75, 0.9, 1.0)
-CLEAR_GAIN = 0.06  # in the mean margin, for another p than the first
+CLEAR_GAIN, CUT = 0.06, 0.5  # in the mean margin, to leave the first p; times k, if that is less
 SAME = 0.99  # adjusted Rand index between searches that agree
 DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
 RUNNERS_UP = 3
@@ -62,16 +62,16 @@ def search_sizes(
         return problem, found, {priors[0]: mean_margin(problem, found.labels)}
     found = search_labels(problem, starts, settings)
     best, chosen = mean_margin(problem, found.labels), (problem, found)
-    margins = {priors[0]: best}
+    margins = {priors[0]: best}; margins[-1.0] = best  # DEBUG
     candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
-    quick = replace(settings, n_kicks=0)
+    quick, least = replace(settings, n_kicks=0), min(CLEAR_GAIN, CUT / problem.k)
     for p in priors:
         other = replace(problem, size_prior=p)
         again = search_labels(other, [(labels, SHAKES) for labels in candidates], quick)
         again = regrouped(other, again, settings)
         margin = mean_margin(other, again.labels)
         margins[p] = max(margins.get(p, margin), margin)
-        if margin > best + CLEAR_GAIN:
+        if margin > best + least:
             best, chosen = margin, (other, again)
         candidates.append(again.labels)
     return (*chosen, margins)
