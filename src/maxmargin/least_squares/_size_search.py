@@ -62,7 +62,7 @@ def search_sizes(
         return problem, found, {priors[0]: mean_margin(problem, found.labels)}
     found = search_labels(problem, starts, settings)
     best, chosen = mean_margin(problem, found.labels), (problem, found)
-    margins = {priors[0]: best}; margins[-1.0] = best  # DEBUG
+    margins = {priors[0]: best}
     candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
     quick, least = replace(settings, n_kicks=0), min(CLEAR_GAIN, CUT / problem.k)
     for p in priors:
