@@ -256,6 +256,7 @@ class MaxMarginClustering(BaseMarginClustering):
             size_prior=self.size_prior,
             whiten=True,
             spreads=self.spreads,
+            connected=self.spreads,
             balance=self.balance,
             n_init=self.n_init,
             n_kicks=QUICK_KICKS if self._quick else "auto",

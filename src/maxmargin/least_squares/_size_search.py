@@ -41,6 +41,7 @@ def search_sizes(
     problem: LabelProblem,
     starts: Starts,
     partitions: list[np.ndarray],
+    connected: np.ndarray | None,
     settings: SearchSettings,
     priors: tuple[float, ...],
 ) -> tuple[LabelProblem, Found, dict[float, float]]:
@@ -52,10 +53,14 @@ def search_sizes(
     starts : list of (labels, first round of shaking)
     partitions : list of ndarray
         Labels of other methods, from which single rows are moved at every p.
+    connected : ndarray or None
+        Clusters that are apart. The first p whose largest J_p has nearly these clusters is taken.
     settings : SearchSettings
     priors : tuple of float
         Values of p; the first is preferred.
     """
+    if connected is not None:
+        return _of_connected(problem, [connected, *partitions], settings, priors)
     problem = replace(problem, size_prior=priors[0])
     found = _clear(problem, starts, partitions, settings)
     if found is not None:
@@ -75,6 +80,20 @@ def search_sizes(
             best, chosen = margin, (other, again)
         candidates.append(again.labels)
     return (*chosen, margins)
+
+
+def _of_connected(problem, candidates, settings: SearchSettings, priors):
+    """Search from the first of the candidates, which is right, and from its rivals."""
+    margins, found = {}, {}
+    for p in priors:
+        problem = replace(problem, size_prior=p)
+        again = search_labels(
+            problem, [(labels, SHAKES) for labels in candidates], replace(settings, n_kicks=0)
+        )
+        margins[p], found[p] = mean_margin(problem, again.labels), again
+        if agreement(again.labels, candidates[0], problem.k) > SAME:
+            return problem, again, margins
+    return replace(problem, size_prior=priors[0]), found[priors[0]], margins
 
 
 def _clear(problem, starts: Starts, partitions, settings: SearchSettings) -> Found | None:
