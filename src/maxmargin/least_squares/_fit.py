@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,17 +28,14 @@ from .._data.source import MemoryRows
 from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
-    COARSE,
     GENTLE,
     SHAKES,
     Found,
     LabelProblem,
     SearchSettings,
-    adapted_sizes,
     keep_known,
     predictive_fit,
     promised,
-    random_labels,
     search_labels,
     settle,
 )
@@ -54,11 +50,16 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
-from ._size_search import SAME, SIZE_PRIORS, search_sizes
-from ._starts import connected_of, partitions_of, random_starts, rivals_of, starts_from_known
+from ._size_search import SAME, SIZE_PRIORS, search_sizes, warn_about_sizes
+from ._starts import (
+    connected_of,
+    partition_of,
+    partitions_of,
+    random_starts,
+    rivals_of,
+    starts_from_known,
+)
 
-SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
-SIZE_CHECK_ROWS = 400
 TEMPERED_KICKS = 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
@@ -240,13 +241,16 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if first_labels is not None:
         # Not to be shaken: their sizes need not be the targets.
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
-    rivals, compared, tried, connected = [], {}, {}, None
+    rivals, connected = [], None
+    tried: dict[float, float] = {}
+    compared: dict[str, Any] = {}
     if s.n_clusters > 1 and (s.compared or s.tempered):
         rivals = rivals_of(X, problem, data, chosen, s)
     if s.n_clusters > 1 and s.tempered:
-        connected = connected_of(fmap, problem, s)
-        if connected is None and first is not None and first.details.connected:
+        if first is not None and first.details.connected:
             connected = first_labels
+        else:
+            connected = connected_of(fmap, problem, s)
         partitions = rivals + partitions_of(fmap, problem, data, s)
         problem, found, tried = search_sizes(
             problem, starts, partitions, connected, settings, s.priors
@@ -263,20 +267,22 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         found = _by_connection(problem, found, connected)
     elif s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
-    labels, caches, prices = settle(problem, found.labels)
+    by_connection = connected is not None and found is not of_largest
+    labels, caches, prices = settle(problem, found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
+        again = replace(s, connected=connected is not None)
+        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, again)
     if data.initial is None and not (known >= 0).any():
-        _warn_about_sizes(fmap, X, weights, settings, s)
-    others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
-    other = found is not of_largest
+        warn_about_sizes(fmap, X, weights, settings, s)
+    lower = [other for other in found.others if other.value < found.value]
+    others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
         chosen, margins, others, calibration,
-        by_spread=other and connected is None, by_connection=other and connected is not None,
+        by_spread=connected is None and found is not of_largest, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
     scores = similarity.fitted(caches, labels) + prices
@@ -498,6 +504,9 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
         smaller = fmap.part(rows[part])
         return _similarity(smaller, X[rows[part]], weights[part], s, settings.n_jobs)[0]
 
+    def partition(part, smaller):
+        return partition_of(fmap.part(rows[part]), smaller, s, settings.rng)
+
     resampled = resampled_labels(
         part_of(problem, rows),
         replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
@@ -506,47 +515,8 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
         RESAMPLE_STARTS,
         labels if (problem.known >= 0).any() else None,
         similarity,
+        partition if s.tempered and s.n_clusters > 1 else None,
     )
     agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
     stability = float(agreement.mean()) if len(agreement) else 0.0
     return calibrate(margins, labels, resampled, s.n_clusters), stability
-
-
-def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -> None:
-    """Warn if leave-one-out predictions indicate clusters of unequal size.
-
-    The search is repeated on a few hundred rows with adaptive sizes; equal sizes are wrong if the
-    leave-one-out R2 is then clearly higher.
-    """
-    k, n = s.n_clusters, len(weights)
-    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
-        return
-    if k == 1 or n < 10 * k:
-        return
-    if s.mixed or s.tempered:
-        return
-    few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
-    if fmap.projection is None:
-        K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
-    else:
-        features = mapped_rows(fmap, X[few]).values()
-        K = features @ features.T
-    K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
-    similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)
-    total = weights[few].sum()
-    targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
-    problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
-    starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
-    equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
-    free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
-    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
-    if after > before + SIZE_DOUBT:
-        sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
-        shares = ", ".join(f"{share:.0%}" for share in sizes)
-        warnings.warn(
-            f"Clusters are probably not of equal size: sizes of about {shares} raise the "
-            f"leave-one-out R2 from {before:.2f} to {after:.2f}. Set cluster_sizes='adaptive' or "
-            "give the sizes.",
-            UserWarning,
-            stacklevel=2,
-        )
