@@ -262,6 +262,7 @@ class MaxMarginClustering(BaseMarginClustering):
             size_prior=self.size_prior,
             whiten=True,
             spreads=self.spreads,
+            connected=self.spreads,
             balance=self.balance,
             n_init=self.n_init,
             n_kicks=QUICK_KICKS if self._quick else "auto",
@@ -329,11 +330,19 @@ class MaxMarginClustering(BaseMarginClustering):
                 "The rows were clustered twice, the second time after whitening by the covariance "
                 f"within the first clusters: {d} columns are few enough to estimate it."
             )
+        yield from self._sizes_told(model)
         if model.details.by_spread:
             yield (
                 "The clusters differ in spread, not in location: they are those of a mixture with "
                 "a scale per cluster, and their objective need not be the lowest."
             )
+        if model.details.connected:
+            told = (
+                ""
+                if not model.details.by_connection
+                else (", and their objective need not be the lowest")
+            )
+            yield f"The clusters are connected groups of rows that are apart{told}."
         fitted = len(model.details.chosen)
         if n > self.max_samples:
             yield (
@@ -363,6 +372,15 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
                 f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
             )
+
+    def _sizes_told(self, model: Model) -> Iterator[str]:
+        """Yield the sentence about the size prior if it was compared."""
+        tried = model.details.size_margins
+        if self.size_prior != "auto" or not tried:
+            return
+        chosen = model.extras["size_prior_"]
+        told = ", ".join(f"{margin:.2f} with {p:g}" for p, margin in tried.items())
+        yield f"size_prior={chosen:g} was used; mean leave-one-out margin: {told}."
 
     def confidence(self, X) -> np.ndarray:
         """Return the confidence in the predicted cluster of every row.
