@@ -314,6 +314,8 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"{broken} of them are violated."
             ]
             return found | {"report_": model.extras["report_"] + sentences}
+        if isinstance(model.details, KnownDetails):
+            return found | {"report_": model.extras["report_"] + model.details.sentences}
         if model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)
@@ -352,12 +354,8 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.has_known:
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
-        if isinstance(model.details, KnownDetails):
-            yield model.details.told
-            if model.details.unnamed is not None:
-                yield model.details.unnamed
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
-        if not self.n_resamples or "stability_" not in model.extras:
+        if not self.n_resamples:
             return
         stability = model.extras["stability_"]
         told = "stable" if stability >= STABLE else "not stable"

@@ -40,7 +40,7 @@ from .._core.descent import CONVERGED
 from .._core.model import Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from ._fit import Details, Settings, fit_least_squares, kernel_map
+from ._fit import Settings, fit_least_squares, kernel_map
 from ._graph import MixedMap, graph_similarity, mixed_map
 from ._similarity import factor_dtype, filled_matrix
 
@@ -132,6 +132,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     right = models.left_out.argmax(axis=1) == known[labelled]
     margins = np.full(len(chosen), np.nan)
     margins[labelled] = lead_of(models.left_out, known[labelled])
+    unnamed = _unnamed(clusterings, weights, labelled, data.source[chosen])
     doubted = np.flatnonzero(models.left_out.max(axis=1) > MISTAKEN * own)
     doubted = doubted[np.argsort(own[doubted])]
     return Model(
@@ -152,38 +153,38 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
                 axis=1,
             ),
         },
-        details=KnownDetails(
-            chosen, margins, [], None, False,
-            told=_believed_told(parts, models),
-            unnamed=_unnamed(clusterings, weights, labelled, data.source[chosen]),
-        ),
-    )  # fmt: skip
+        details=_told(parts, models, float(share @ right), unnamed),
+    )
 
 
 @dataclass(frozen=True)
-class KnownDetails(Details):
-    """Results of a fit to known labels.
+class KnownDetails:
+    """What a fit to known labels tells.
 
     Attributes
     ----------
-    told : str
-        How far the similarities are believed.
+    sentences : list of str
     unnamed : str or None
-        Why there may be a class without known labels.
+        The sentence about a class that may have no known labels.
     """
 
-    told: str = ""
-    unnamed: str | None = None
+    sentences: list[str]
+    unnamed: str | None
 
 
-def _believed_told(parts: list[Part], models: Believed) -> str:
+def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> KnownDetails:
     family = np.array([part.family for part in parts])
     mixed = models.weights @ (models.mixtures / models.mixtures.sum(axis=1, keepdims=True))
     kernels, graphs, common = (mixed[family == f].sum() for f in (KERNEL, GRAPH, CLUSTERS))
-    return (
-        f"The known labels decide how far similarities are believed: kernels {kernels:.0%}, "
-        f"nearest neighbours {graphs:.0%}, clusters found without labels {common:.0%}."
-    )
+    sentences = [
+        f"{len(models.left_out)} known labels decide how far similarities are believed: kernels "
+        f"{kernels:.0%}, nearest neighbours {graphs:.0%}, clusters found without labels "
+        f"{common:.0%}.",
+        f"Leave-one-out accuracy on the known labels: {right:.0%}.",
+    ]
+    if unnamed is not None:
+        sentences.append(unnamed)
+    return KnownDetails(sentences, unnamed)
 
 
 def _unnamed(
