@@ -23,6 +23,7 @@ from .._core.features import (
     kernel_params,
     mapped_rows,
 )
+from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows
@@ -47,6 +48,7 @@ from ._label_search import (
     settle,
     supervised_labels,
 )
+from ._links import repaired, search_with_links
 from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
 from ._scale_mixture import spread_clusters
 from ._similarity import (
@@ -204,9 +206,11 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels = _feature_map(X, weights, known, data, s)
+    links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
+    known = known if links is None else links.spread(known)
+    fmap, first_labels = _feature_map(X, weights, known, data, s, chosen)
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
-    problem = label_problem(similarity, known, data, s)
+    problem = replace(label_problem(similarity, known, data, s), links=links)
     settings = search_settings(s, data, began)
     if data.initial is not None:
         gently = GENTLE if s.size_prior == 0 else SHAKES
@@ -221,12 +225,19 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
     found = search_labels(problem, starts, settings)
     compared: dict[str, Any] = {}
-    if s.compared and s.n_clusters > 1:
-        found, compared = promised(problem, found, _rivals(X, problem, data, chosen, s), settings)
+    rivals = _rivals(X, problem, data, chosen, s) if s.compared and s.n_clusters > 1 else []
+    if rivals:
+        found, compared = promised(problem, found, rivals, settings)
+    if links is not None:
+        whole = search_settings(s, replace(data, links=None), began)
+        settings = replace(settings, deadline=whole.deadline)
+        found, again = search_with_links(problem, found, settings, rivals)
+        compared |= again
     by_location = found
     if s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
-    labels, caches, prices = settle(problem, found.labels)
+    held = known if links is None else np.where(links.linked(), found.labels, known)
+    labels, caches, prices = settle(replace(problem, known=held), found.labels)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
@@ -263,13 +274,14 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
+        held=None if links is None else np.where(places >= 0, held[places], -1),
     )
 
 
 # -- rows and similarities -------------------------------------------------------------------------
 
 
-def _feature_map(X, weights, known, data: FitInput, s: Settings):
+def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
     """Return the map to kernel values and neighbours, and labels of a first fit if any."""
     if not (s.mixed or s.whiten):
         return kernel_map(X, weights, data.rng, s, s.kernels[0]), None
@@ -280,7 +292,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     # There must be enough rows to estimate the covariance within clusters.
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
     if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        first = _first_labels(rows, weights, known, data, s)
+        first = _first_labels(rows, weights, known, data, s, chosen)
         axes = whitening_axes(rows, first, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
@@ -288,7 +300,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first
 
 
-def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
+def _first_labels(X, weights, known, data: FitInput, s: Settings, chosen) -> np.ndarray:
     """Return labels of a first, quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
@@ -307,7 +319,12 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
-    return trained(fit_least_squares(smaller, settings), rows, weights, known, data.n_jobs).labels
+    if data.links is not None:
+        places = np.full(len(data.weights), -1)
+        places[chosen] = smaller.inverse
+        smaller = replace(smaller, links=data.links.mapped(places))
+    model = fit_least_squares(smaller, settings)
+    return trained(model, rows, weights, model.kept(known), data.n_jobs).labels
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -442,7 +459,8 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
     return SearchSettings(
         search=s.search,
         n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
-        deadline=None if budget is None else began + budget,
+        # With links, half of the time is for the search that respects them.
+        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
         sized=s.cluster_sizes is not None,
@@ -463,7 +481,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = keep_known(labels, problem.known)
+    labels = repaired(problem, keep_known(labels, problem.known))
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
