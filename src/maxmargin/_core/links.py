@@ -285,6 +285,17 @@ class Groups:
         count[self.apart] += 1
         return np.asarray(count[self.of_row] > 1)
 
+    def links(self) -> Links:
+        """Return links that imply the groups, and a cannot-link for each pair that is apart."""
+        first = np.unique(self.of_row, return_index=True)[1]
+        rows = np.setdiff1d(np.arange(len(self.of_row)), first)
+        return Links(
+            np.concatenate([rows, first[self.apart[:, 0]]]),
+            np.concatenate([first[self.of_row[rows]], first[self.apart[:, 1]]]),
+            np.arange(len(rows) + len(self.apart)) < len(rows),
+            np.concatenate([np.ones(len(rows)), self.weights]),
+        )
+
     def spread(self, known: np.ndarray) -> np.ndarray:
         """Return known labels, -1 if unknown, also of the other rows in the groups of such rows.
 

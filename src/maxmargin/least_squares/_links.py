@@ -107,6 +107,24 @@ def _repaired(small: GroupedProblem, labels: np.ndarray) -> np.ndarray:
     return arrays.labels
 
 
+def predicts_more(
+    problem: LabelProblem, links: Groups, labels: np.ndarray, others: np.ndarray
+) -> bool:
+    """Return whether classifiers of these labels predict significantly more links than others.
+
+    Leave-one-out predictions are compared on the links that one of the two satisfies (McNemar's
+    test at two standard errors). Labels are those of groups.
+    """
+    pairs, right = links.links(), []
+    for of_group in (labels, others):
+        of_row = of_group[links.of_row]
+        caches = problem.similarity.caches(of_row, problem.k)
+        predicted = problem.similarity.leave_one_out(caches, of_row).argmax(axis=1)
+        right.append(pairs.satisfied(predicted))
+    won, lost = (right[0] & ~right[1]).sum(), (right[1] & ~right[0]).sum()
+    return bool(won - lost > 2.0 * np.sqrt(won + lost))
+
+
 def search_with_links(
     problem: LabelProblem,
     found: Found,
@@ -132,7 +150,10 @@ def search_with_links(
     compared: dict[str, dict[str, float]] = {}
     labels = [found.labels, *(other.labels for other in found.others[:OTHERS])]
     starts = [(_repaired(small, voted(problem, links, start)), SHAKES) for start in labels]
-    best = search_labels(small, starts, settings)
+    best = search_labels(small, starts[:1], replace(settings, n_kicks=0))
+    other = search_labels(small, starts, settings)
+    if predicts_more(problem, links, other.labels, best.labels):
+        best = other
     others = [replace(other, labels=other.labels[links.of_row]) for other in best.others]
     if rivals:
         held = [_repaired(small, voted(problem, links, rival)) for rival in rivals]
