@@ -49,12 +49,8 @@ from ._core.links import Links
 from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
 from .constraints import checked_constraints
-from .least_squares._fit import (
-    DENSE_SHARE,
-    Details,
-    Settings,
-    fit_least_squares,
-)
+from .least_squares._fit import DENSE_SHARE, Details, Settings
+from .least_squares._link_weights import fit_with_links
 from .least_squares._resampling import matched
 
 N_NEIGHBORS = 10
@@ -243,7 +239,7 @@ class MaxMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
-        model = fit_least_squares(data, self._settings(k, kind))
+        model = fit_with_links(data, self._settings(k, kind))
         report = [kind.sentence, *told]
         return replace(model, extras={**model.extras, "n_clusters_": k, "report_": report})
 
@@ -293,7 +289,7 @@ class MaxMarginClustering(BaseMarginClustering):
             found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
         sentences = list(self._sentences(model, data, found))
         if data.links is not None:
-            sentences.insert(0, _links_told(data, host_labels(labels)))
+            sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
@@ -405,11 +401,13 @@ class Alternative:
     shortfall: float
 
 
-def _links_told(data: FitInput, labels: np.ndarray) -> str:
-    """Return the sentence about the constraints."""
+def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
+    """Yield the sentences about the constraints."""
     count = data.constraints.n_links
     broken = data.constraints.violations(labels).n_links
-    return f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
+    yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
+    if model.details.link_weight is not None:
+        yield f"Rows with constraints have the weight {model.details.link_weight}."
 
 
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:

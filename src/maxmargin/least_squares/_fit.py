@@ -176,6 +176,8 @@ class Details:
         From margins to confidence.
     by_spread : bool
         Whether the clusters are those of the mixture, not of the largest J_p.
+    link_weight : str or None
+        The weight of rows with constraints if it is not 1, and why.
     """
 
     chosen: np.ndarray
@@ -183,6 +185,7 @@ class Details:
     others: list[tuple[float, np.ndarray]]
     calibration: Calibration | None
     by_spread: bool
+    link_weight: str | None = None
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""

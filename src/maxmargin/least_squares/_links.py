@@ -110,10 +110,9 @@ def _repaired(small: GroupedProblem, labels: np.ndarray) -> np.ndarray:
 def predicts_more(
     problem: LabelProblem, links: Groups, labels: np.ndarray, others: np.ndarray
 ) -> bool:
-    """Return whether classifiers of these labels predict significantly more links than others.
+    """Return whether classifiers of some labels predict significantly more links than of others.
 
-    Leave-one-out predictions are compared on the links that one of the two satisfies (McNemar's
-    test at two standard errors). Labels are those of groups.
+    Predictions are leave-one-out, labels those of groups.
     """
     pairs, right = links.links(), []
     for of_group in (labels, others):
@@ -121,7 +120,19 @@ def predicts_more(
         caches = problem.similarity.caches(of_row, problem.k)
         predicted = problem.similarity.leave_one_out(caches, of_row).argmax(axis=1)
         right.append(pairs.satisfied(predicted))
-    won, lost = (right[0] & ~right[1]).sum(), (right[1] & ~right[0]).sum()
+    return more_often(*right)
+
+
+def more_often(right: np.ndarray, before: np.ndarray) -> bool:
+    """Return whether the first is right significantly more often: McNemar's test at 2 sigma.
+
+    Examples
+    --------
+    >>> before = np.arange(9) > 4
+    >>> more_often(np.ones(9, bool), before), more_often(before, before)
+    (True, False)
+    """
+    won, lost = (right & ~before).sum(), (before & ~right).sum()
     return bool(won - lost > 2.0 * np.sqrt(won + lost))
 
 
