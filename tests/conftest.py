@@ -1,10 +1,15 @@
 """Shared settings and data of the tests."""
 
+import os
 import signal
 
-import pytest
-from hypothesis import HealthCheck, settings
-from sklearn.datasets import load_digits, make_blobs
+# Before numpy is imported: BLAS threads of one worker would wait for those of the others.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+from sklearn.datasets import load_digits, make_blobs  # noqa: E402
 
 settings.register_profile(
     "maxmargin",

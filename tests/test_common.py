@@ -67,7 +67,7 @@ ESTIMATORS = [
         lambda kernel: MaxMarginClustering(2, kernel="auto" if kernel == "rbf" else kernel),
     )
 ]
-SHORT = [ESTIMATORS[0], ESTIMATORS[3], ESTIMATORS[4], *ESTIMATORS[-7:]]
+SHORT = [ESTIMATORS[0], ESTIMATORS[4], *ESTIMATORS[-7:]]
 
 
 def name(estimator):
@@ -83,9 +83,7 @@ every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 some = pytest.mark.parametrize("estimator", SHORT, ids=name)
 
 
-@parametrize_with_checks(
-    [*SHORT, SemidefiniteMarginClustering(relaxation="full", alpha=0.1, tol=1e-3)]
-)
+@parametrize_with_checks(SHORT)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -182,7 +180,7 @@ def hurried(estimator, **params):
 
 @some
 def test_threads_change_no_bit(estimator):
-    X, _ = ringnorm(20_000, seed=3)
+    X, _ = ringnorm(10_000, seed=3)
     X = X[:, :4]
     few = X[::80] if isinstance(estimator, SemidefiniteMarginClustering) else X
     one, many = (hurried(estimator, n_clusters=3, n_jobs=jobs).fit(few) for jobs in (1, 5))

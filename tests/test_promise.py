@@ -59,7 +59,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 4), n=st.integers(20, 60))
 def test_no_fit_is_above_the_kmeans_partition(name, seed, k, n):
     X = rows(seed, n, k)
@@ -103,7 +103,7 @@ def test_pairwise_is_not_above_the_initial_labels(seed, k, n):
         assert kept(model.objective_, held_objective(Z, init, k, 0.03))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_links_change_nothing_about_it(seed):
     X, rng = rows(seed, 60, 3), np.random.default_rng(seed)
     classes = KMeans(3, n_init=3, random_state=0).fit_predict(X[:, :2])

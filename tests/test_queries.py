@@ -226,27 +226,32 @@ def command(people, *more):
     return [sys.executable, "-m", "maxmargin", *arguments]
 
 
-def talk(people, said, *more):
-    return subprocess.run(
-        command(people, *more), input=said, capture_output=True, text=True, timeout=120
-    )
+@pytest.fixture
+def talk(monkeypatch, capsys):
+    """Run the command in this process; return its exit code, output and messages."""
+
+    def talk(people, said, *more):
+        monkeypatch.setattr("sys.stdin", io.StringIO(said))
+        return main(command(people, *more)[3:]), *capsys.readouterr()
+
+    return talk
 
 
-def test_label_asks_and_writes(people, tmp_path):
+def test_label_asks_and_writes(people, talk, tmp_path):
     path, _ = people
     said = "s\nwhat\nd\nu\n?\nd\nq\n"
-    done = talk(path, said, "--json", "--out", str(tmp_path / "labels.csv"))
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    code, out, told = talk(path, said, "--json", "--out", str(tmp_path / "labels.csv"))
+    assert code == 0, told
+    result = json.loads(out)
     assert result["answers"] == {"same": 1, "different": 1, "unknown": 1}
-    assert "fitted anew:" in done.stderr and "sizes" in done.stderr
-    assert "height" in done.stderr and "'what' is none of" in done.stderr
-    assert "taken back" in done.stderr
+    assert "fitted anew:" in told and "sizes" in told
+    assert "height" in told and "'what' is none of" in told
+    assert "taken back" in told
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 41
     assert PairwiseConstraints.load(path.with_suffix(".links.csv")).n_links == 2
 
 
-def test_label_killed_after_any_answer_keeps_every_answer(people):
+def test_label_killed_after_any_answer_keeps_every_answer(people, talk):
     path, y = people
     log = path.with_suffix(".links.csv")
     given = []
@@ -274,14 +279,14 @@ def test_label_killed_after_any_answer_keeps_every_answer(people):
             assert kept == given
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    done = talk(path, "q\n", "--json")
-    result = json.loads(done.stdout)
+    _, out, told = talk(path, "q\n", "--json")
+    result = json.loads(out)
     assert sum(result["answers"].values()) == len(given)
-    assert f"going on from {len(given)} answers" in done.stderr
+    assert f"going on from {len(given)} answers" in told
     assert result["violated"] == 0
 
 
-def test_two_sessions_do_not_share_a_file(people):
+def test_two_sessions_do_not_share_a_file(people, talk):
     path, _ = people
     first = subprocess.Popen(
         command(path), stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -290,8 +295,8 @@ def test_two_sessions_do_not_share_a_file(people):
     for line in first.stderr:
         if line.startswith("same [s]"):
             break
-    second = talk(path, "s\nq\n")
-    assert second.returncode == 1 and "in use by another program" in second.stderr
+    code, _, told = talk(path, "s\nq\n")
+    assert code == 1 and "in use by another program" in told
     first.communicate("d\nq\n")
     assert [a.relation for a in read_answers(path.with_suffix(".links.csv"))[1]] == ["different"]
 

@@ -46,7 +46,10 @@ def workers(request):
         yield client
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+# The passes of the others are tried without workers.
+@pytest.mark.parametrize(
+    "name", ["cutting-plane", "cutting-plane-rbf", "laplacian", "front-door"]
+)
 def test_worker_processes_give_the_result_of_memory(name, rows, fitted, workers):
     size = BLOCK if name != "cutting-plane-rbf" else 9000
     X = da.from_array(rows, chunks=(size, 6))

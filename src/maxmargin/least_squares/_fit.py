@@ -60,6 +60,7 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
+from ._size_search import SIZE_PRIORS, search_sizes
 
 AUTO_STARTS = 10
 SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
@@ -120,7 +121,7 @@ class Settings:
     balance: float = 0.1
     max_iter: int = 200
     n_neighbors: int = 0
-    size_prior: float = 0.0
+    size_prior: Any = 0.0
     whiten: bool = False
     spreads: bool = False
     n_resamples: int = 0
@@ -136,6 +137,16 @@ class Settings:
     def mixed(self) -> bool:
         """Whether R is an average."""
         return self.n_neighbors > 0 or len(self.kernels) > 1
+
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """Values of p to compare, the preferred one first."""
+        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
+
+    @property
+    def tempered(self) -> bool:
+        """Whether sizes are tempered: p > 0."""
+        return self.priors[0] > 0
 
     def check(self) -> None:
         """Raise an error for incompatible parameters."""
@@ -211,12 +222,14 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     weights, known = data.weights[chosen], data.known[chosen]
     links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
     known = known if links is None else links.spread(known)
-    fmap, first_labels = _feature_map(X, weights, known, data, s, chosen)
+    fmap, first_labels, sizes = _feature_map(X, weights, known, data, s, chosen)
+    if sizes:  # p is compared before whitening by the clusters of one p
+        s = replace(s, size_prior=sizes["size_prior_"])
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
     problem = replace(label_problem(similarity, known, data, s), links=links)
     settings = search_settings(s, data, began)
     if data.initial is not None:
-        gently = GENTLE if s.size_prior == 0 else SHAKES
+        gently = SHAKES if s.tempered else GENTLE
         starts = [(keep_known(data.initial[chosen], known), gently)]
     elif (known >= 0).any():
         starts = [(labels, GENTLE) for labels in _from_known(problem, fmap, X, s)]
@@ -226,16 +239,25 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if first_labels is not None:
         # Not to be shaken: their sizes need not be the targets.
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
-    found = search_labels(problem, starts, settings)
+    rivals = []
+    if s.n_clusters > 1 and (s.compared or s.tempered):
+        rivals = _rivals(X, problem, data, chosen, s)
     compared: dict[str, Any] = {}
-    rivals = _rivals(X, problem, data, chosen, s) if s.compared and s.n_clusters > 1 else []
-    if rivals:
-        found, compared = promised(problem, found, rivals, settings)
+    if s.tempered and s.n_clusters > 1:
+        partitions = rivals + _partitions(fmap, problem, data, s)
+        problem, found, tried = search_sizes(problem, starts, partitions, settings, s.priors)
+        compared = sizes or {"size_prior_": problem.size_prior, "_size_margins": tried}
+    else:
+        found = search_labels(problem, starts, settings)
+    if s.compared and rivals:
+        found, comparison = promised(problem, found, rivals, settings)
+        compared |= comparison
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         settings = replace(settings, deadline=whole.deadline)
-        found, again = search_with_links(problem, found, settings, rivals)
-        compared |= again
+        rivals = rivals if s.compared else []
+        found, comparison = search_with_links(problem, found, settings, rivals)
+        compared |= comparison
     by_location = found
     if s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
@@ -285,26 +307,26 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
-    """Return the map to kernel values and neighbours, and labels of a first fit if any."""
+    """Return the map to kernel values and neighbours, and labels and p of a first fit if any."""
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, {}
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, first = None, None
+    axes, first, sizes = None, None, {}
     n, d = rows.shape
     # There must be enough rows to estimate the covariance within clusters.
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
     if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        first = _first_labels(rows, weights, known, data, s, chosen)
+        first, sizes = _first_labels(rows, weights, known, data, s, chosen)
         axes = whitening_axes(rows, first, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first, sizes
 
 
-def _first_labels(X, weights, known, data: FitInput, s: Settings, chosen) -> np.ndarray:
-    """Return labels of a first, quicker fit, whose clusters give the metric of the second."""
+def _first_labels(X, weights, known, data: FitInput, s: Settings, chosen):
+    """Return labels and p of a first, quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
     rows = MemoryRows(X)
@@ -327,7 +349,8 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings, chosen) -> np.
         places[chosen] = smaller.inverse
         smaller = replace(smaller, links=data.links.mapped(places))
     model = fit_least_squares(smaller, settings)
-    return trained(model, rows, weights, model.kept(known), data.n_jobs).labels
+    labels = trained(model, rows, weights, model.kept(known), data.n_jobs).labels
+    return labels, {name: model.extras[name] for name in ("size_prior_", "_size_margins")}
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -378,7 +401,7 @@ def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) ->
     targets = _targets(total, data.weights.sum(), known, weights, s)
     if (targets < floor - 1e-9).any():
         floor = float(targets.min())
-    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.size_prior)
+    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
 
 
 def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
@@ -410,9 +433,9 @@ def random_starts(problem, s: Settings, rng) -> list[tuple[np.ndarray, int]]:
     """
     n_init = s.n_init
     if n_init == "auto":
-        n_init = AUTO_STARTS if s.size_prior == 0 else TEMPERED_STARTS
+        n_init = TEMPERED_STARTS if s.tempered else AUTO_STARTS
     starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
-    if s.size_prior > 0:
+    if s.tempered:
         starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
     return starts
 
@@ -449,10 +472,25 @@ def _rivals(X, problem: LabelProblem, data: FitInput, chosen, s: Settings) -> li
     return [labels.astype(np.int32) for labels in held]
 
 
+def _partitions(fmap, problem: LabelProblem, data: FitInput, s: Settings) -> list[np.ndarray]:
+    """Return partitions of the points that kernels compare: k-means, and a mixture of scales."""
+    points, weights, k = fmap.landmarks, problem.similarity.weights, s.n_clusters
+    if s.precomputed or sparse.issparse(points):
+        return []
+    rows, rng, found = Rows(points), data.rng.spawn(1)[0], []
+    if fmap.axes is not None:  # else the k-means partition is among the rivals
+        found.append(kmeans_partition(rows, weights, k, rng))
+    if points.shape[1] <= WIDEST_WHITENED:
+        start = found[-1] if found else kmeans_partition(rows, weights, k, rng)
+        found.append(spread_clusters(points, start, weights, k)[0])
+    held = (held_labels(rows, f, weights, problem.known, k, problem.floor) for f in found)
+    return [labels.astype(np.int32) for labels in held]
+
+
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
     """Return the settings of the search."""
     kicks = s.n_kicks
-    if kicks == "auto" and s.size_prior > 0:
+    if kicks == "auto" and s.tempered:
         kicks = TEMPERED_KICKS
     elif kicks == "auto":
         kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
@@ -536,7 +574,7 @@ def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -
         return
     if k == 1 or n < 10 * k:
         return
-    if s.mixed or s.size_prior > 0:
+    if s.mixed or s.tempered:
         return
     few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
     if fmap.projection is None:

@@ -2,8 +2,8 @@
 
 Links decide the labels of their own rows. If the other rows form clusters that are not the user's
 classes, these labels must count for more to change the clusters: the linked rows get a weight, as
-if they were repeated. It is used if models fitted on half of the links then predict significantly
-more of the other half.
+if they were repeated. It is used if models fitted on half of the links then predict clearly more
+of the other half.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ._fit import FIRST_ROWS, Settings, fit_least_squares
 from ._links import more_often
 
 HEAVY = 10.0
+ERRORS = 1.0  # standard errors: a wrong choice costs little if the two predict almost as well
 SURPRISES, SURPRISED = 5, 0.05  # least number and share of linked rows that are not predicted
 
 
@@ -42,7 +43,7 @@ def fit_with_links(data: FitInput, s: Settings) -> Model:
         for i, weight in enumerate((1.0, HEAVY)):
             found = fit_least_squares(weighted(part, weight), quick)
             right[i, held_out] = predicted(found, data, data.links.take(held_out))
-    if not more_often(right[1], right[0]):
+    if not more_often(right[1], right[0], ERRORS):
         return model
     model = fit_least_squares(weighted(data, HEAVY), s)
     before, after = right.mean(axis=1)

@@ -120,11 +120,11 @@ def predicts_more(
         caches = problem.similarity.caches(of_row, problem.k)
         predicted = problem.similarity.leave_one_out(caches, of_row).argmax(axis=1)
         right.append(pairs.satisfied(predicted))
-    return more_often(*right)
+    return more_often(right[0], right[1])
 
 
-def more_often(right: np.ndarray, before: np.ndarray) -> bool:
-    """Return whether the first is right significantly more often: McNemar's test at 2 sigma.
+def more_often(right: np.ndarray, before: np.ndarray, errors: float = 2.0) -> bool:
+    """Return whether the first is right more often, by some standard errors (McNemar's test).
 
     Examples
     --------
@@ -133,7 +133,7 @@ def more_often(right: np.ndarray, before: np.ndarray) -> bool:
     (True, False)
     """
     won, lost = (right & ~before).sum(), (before & ~right).sum()
-    return bool(won - lost > 2.0 * np.sqrt(won + lost))
+    return bool(won - lost > errors * np.sqrt(won + lost))
 
 
 def search_with_links(
