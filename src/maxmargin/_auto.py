@@ -32,6 +32,7 @@ import warnings
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -45,15 +46,17 @@ from ._callbacks import Interval, StrOptions, with_callbacks
 from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
-from ._core.model import Model, decisions, lead_losses
+from ._core.model import Model, lead_losses
 from ._data.source import MemoryRows, RowSource
 from .constraints import PairwiseConstraints
+from .least_squares._confidence import confidence_block, probability_block
 from .least_squares._fit import (
     DENSE_SHARE,
     Details,
     Settings,
     fit_least_squares,
 )
+from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import matched
 from .pairwise import PairwiseMarginClustering
 
@@ -93,8 +96,12 @@ class MaxMarginClustering(BaseMarginClustering):
         Maximum number of rows to fit on; the model predicts the labels of the other rows. With
         constraints all rows are used.
     n_resamples : int, default=6
-        Number of subsamples that are clustered to estimate stability. Without subsamples, and with
-        constraints, ``confidence_`` and ``stability_`` are not set.
+        Number of subsamples that are clustered to estimate stability and to calibrate
+        probabilities. Without subsamples, and with constraints, ``confidence_`` and ``stability_``
+        are not set.
+    outlier_level : float in (0, 1), default=0.01
+        Rows whose distance to their neighbours is as unusual as that of this fraction of the
+        fitted rows are outliers.
     time_budget : float or None, default=None
         Search time in seconds. The result then depends on the speed of the machine; None makes a
         fixed number of attempts to improve the clusters.
@@ -116,8 +123,14 @@ class MaxMarginClustering(BaseMarginClustering):
     report_ : list of str
         Sentences about the choices that were made and the stability of the result.
     confidence_ : ndarray of shape (n_samples,)
-        Confidence in the cluster of each row: fraction of subsamples in which rows of that cluster
-        with a similar leave-one-out margin kept their cluster.
+        Confidence in the cluster of each row, from 0 to 1: its probability (see
+        :meth:`predict_proba`), reduced for outliers.
+    outlier_score_ : ndarray of shape (n_samples,)
+        Distance of each row to its tenth nearest fitted row, other than itself, divided by the
+        lower quartile of the same distance of these ten: about 1 within a cluster. Fewer neighbours
+        are used if there are less than three rows for each of them and each cluster.
+    is_outlier_ : ndarray of shape (n_samples,)
+        Whether the score is beyond those of all but ``outlier_level`` of the fitted rows.
     stability_ : float
         Mean adjusted Rand index between two subsamples.
     alternatives_ : list of Alternative
@@ -154,6 +167,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "spreads": ["boolean"],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
+        "outlier_level": [Interval(Real, 0, 1, closed="neither")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
     }
 
@@ -168,6 +182,7 @@ class MaxMarginClustering(BaseMarginClustering):
         n_init="auto",
         max_samples=4000,
         n_resamples=6,
+        outlier_level=0.01,
         time_budget=None,
         warm_start=False,
         verbose=0,
@@ -182,6 +197,7 @@ class MaxMarginClustering(BaseMarginClustering):
         self.n_init = n_init
         self.max_samples = max_samples
         self.n_resamples = n_resamples
+        self.outlier_level = outlier_level
         self.time_budget = time_budget
         self.warm_start = warm_start
         self.verbose = verbose
@@ -244,8 +260,12 @@ class MaxMarginClustering(BaseMarginClustering):
             model = fit_least_squares(data, self._settings(k, kind))
         else:
             model = self._with_constraints(k, kind)._fit_model(data)
-        report = [kind.sentence, *told]
-        return replace(model, extras={**model.extras, "n_clusters_": k, "report_": report})
+        extras = {**model.extras, "n_clusters_": k, "report_": [kind.sentence, *told]}
+        if isinstance(model.details, Details) and not self._quick:
+            chosen = model.details.chosen
+            fitted = model.features, data.X.take(chosen), data.weights[chosen]
+            extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
+        return replace(model, extras=extras)
 
     def _settings(self, k: int, kind: Kind) -> Settings:
         return Settings(
@@ -298,7 +318,7 @@ class MaxMarginClustering(BaseMarginClustering):
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
         return choice.n_clusters, [choice.statement]
 
-    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
+    def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
         if data.links is not None:
             broken = data.constraints.violations(host_labels(labels)).n_links
@@ -307,11 +327,11 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"{broken} of them are violated."
             ]
             return found | {"report_": model.extras["report_"] + sentences}
-        if model.details.calibration is not None and data.X.in_memory:
-            calibration = model.extras["_calibration"]
+        if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
-            found["confidence_"] = model.details.confidence(own, lead, data, calibration)
-            found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
+            found |= _certainty(own, lead, rows, data, model)
+            if "confidence_" in found:
+                found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
         sentences = list(self._sentences(model, data, found))
         return found | {"report_": model.extras["report_"] + sentences}
 
@@ -338,6 +358,12 @@ class MaxMarginClustering(BaseMarginClustering):
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
+        if "_outliers" in model.extras:
+            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
+            yield (
+                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
+                f"{self.outlier_level:.2g}."
+            )
         if not self.n_resamples:
             return
         stability = model.extras["stability_"]
@@ -354,25 +380,91 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
             )
 
-    def confidence(self, X) -> np.ndarray:
+    def predict_proba(self, X) -> Any:
+        """Return the probability of every cluster for every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+            Rows sum to 1, and the largest probability is that of the predicted cluster: the
+            fraction of subsamples in which rows of this cluster with a similar margin kept it. The
+            other clusters share the rest according to their scores. A fitted row is judged by its
+            leave-one-out scores. A dask array if X is one.
+        """
+        calibration = self._fitted_with_resamples("predict_proba")
+        block = partial(probability_block, calibration=calibration)
+        return self._mapped(X, block, len(self._paths))
+
+    def confidence(self, X) -> Any:
         """Return the confidence in the predicted cluster of every row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows. For training rows ``confidence_`` is more precise.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Fraction of subsamples in which rows of the same cluster with a similar margin kept
-            their cluster.
+            Largest probability of :meth:`predict_proba`; for outliers it is reduced, to 0 far from
+            all fitted rows.
         """
+        calibration = self._fitted_with_resamples("confidence")
+        block = partial(confidence_block, calibration=calibration, outliers=self._outliers)
+        return self._mapped(X, block, 1)[:, 0]
+
+    def outlier_score(self, X) -> Any:
+        """Return how isolated every row is, compared with the fitted rows near it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            See ``outlier_score_``: about 1 within a cluster, large far from all fitted rows.
+        """
+        return self._outlier_columns(X)[:, 0]
+
+    def is_outlier(self, X) -> Any:
+        """Return whether every row is an outlier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            True for about ``outlier_level`` of new rows from the distribution of the fitted rows,
+            and for rows far from all of them.
+        """
+        return self._outlier_columns(X)[:, 1] <= self._outliers.level
+
+    def _outlier_columns(self, X) -> Any:
+        """Return scores and p-values."""
+        check_is_fitted(self)
+        if not hasattr(self, "_outliers"):
+            raise ValueError("Outliers are not available after a fit with constraints.")
+        return self._mapped(X, partial(outlier_block, outliers=self._outliers), 2)
+
+    def _fitted_with_resamples(self, name: str) -> Any:
+        """Return the calibration, which needs resamples."""
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
-            raise ValueError("confidence needs a fit with n_resamples > 0 and without constraints.")
-        labels, lead = decisions(self.decision_function(X))
-        return self._calibration.confidence(lead, labels)
+            raise ValueError(
+                f"{name} needs a fit with n_resamples > 0 and without constraints; got "
+                f"n_resamples={self.n_resamples}."
+            )
+        return self._calibration
 
 
 class QuickClustering(MaxMarginClustering):
@@ -422,6 +514,26 @@ class Alternative:
     labels: np.ndarray
     agreement: float
     shortfall: float
+
+
+def _certainty(labels, lead, rows, data: FitInput, model: Model) -> dict[str, np.ndarray]:
+    """Return the attributes about outliers and confidence of rows in memory."""
+    details, outliers = model.details, model.extras["_outliers"]
+    places = details.places(data)
+    fitted = places >= 0
+    scores = outliers.scores[places]
+    p_values = outliers.p_values(scores, fitted)
+    others = np.flatnonzero(~fitted)
+    if len(others):
+        part = model.features.rows(rows.sample(others), data.n_jobs)
+        blocks = part.run(partial(outlier_block, outliers=outliers))[1]
+        scores[others], p_values[others] = np.concatenate(list(blocks)).T
+    found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
+    if "_calibration" in model.extras:
+        margins = np.where(fitted, details.margins[places], lead)
+        confidence = model.extras["_calibration"].confidence(margins, labels)
+        found["confidence_"] = confidence * outliers.typicality(p_values)
+    return found
 
 
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
