@@ -37,7 +37,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -47,11 +46,10 @@ from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.model import Model, lead_losses
-from ._data.source import MemoryRows, RowSource
+from ._row_kinds import RBF, Kind, kind_of_rows
 from .constraints import PairwiseConstraints
-from .least_squares._confidence import confidence_block, probability_block
+from .least_squares._confidence import confidence_block, probability_block, row_certainty
 from .least_squares._fit import (
-    DENSE_SHARE,
     Details,
     Settings,
     fit_least_squares,
@@ -60,15 +58,11 @@ from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import matched
 from .pairwise import PairwiseMarginClustering
 
-N_NEIGHBORS = 10
-TEXT_RIDGE = 10.0
-LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
 SURE, STABLE = 0.9, 0.75
 WITHOUT_LINKS = ("size_prior", "spreads", "time_budget")
 QUICK_KICKS = 12
-TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -276,6 +270,7 @@ class MaxMarginClustering(BaseMarginClustering):
             size_prior=self.size_prior,
             whiten=True,
             spreads=self.spreads,
+            connected=self.spreads,
             balance=self.balance,
             n_init=self.n_init,
             n_kicks=QUICK_KICKS if self._quick else "auto",
@@ -329,7 +324,7 @@ class MaxMarginClustering(BaseMarginClustering):
             return found | {"report_": model.extras["report_"] + sentences}
         if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
-            found |= _certainty(own, lead, rows, data, model)
+            found |= row_certainty(own, lead, rows, data, model)
             if "confidence_" in found:
                 found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
         sentences = list(self._sentences(model, data, found))
@@ -343,11 +338,19 @@ class MaxMarginClustering(BaseMarginClustering):
                 "The rows were clustered twice, the second time after whitening by the covariance "
                 f"within the first clusters: {d} columns are few enough to estimate it."
             )
+        yield from self._sizes_told(model)
         if model.details.by_spread:
             yield (
                 "The clusters differ in spread, not in location: they are those of a mixture with "
                 "a scale per cluster, and their objective need not be the lowest."
             )
+        if model.details.connected:
+            told = (
+                ""
+                if not model.details.by_connection
+                else (", and their objective need not be the lowest")
+            )
+            yield f"The clusters are connected groups of rows that are apart{told}."
         fitted = len(model.details.chosen)
         if n > self.max_samples:
             yield (
@@ -379,6 +382,15 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
                 f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
             )
+
+    def _sizes_told(self, model: Model) -> Iterator[str]:
+        """Yield the sentence about the size prior if it was compared."""
+        tried = model.details.size_margins
+        if self.size_prior != "auto" or not tried:
+            return
+        chosen = model.extras["size_prior_"]
+        told = ", ".join(f"{margin:.2f} with {p:g}" for p, margin in tried.items())
+        yield f"size_prior={chosen:g} was used; mean leave-one-out margin: {told}."
 
     def predict_proba(self, X) -> Any:
         """Return the probability of every cluster for every row.
@@ -479,25 +491,6 @@ def quick_clusterer(X) -> MaxMarginClustering:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """The similarity between rows."""
-
-    kernel: Any
-    ridge: float
-    n_neighbors: int
-    sentence: str
-
-
-RBF = Kind(
-    "rbf",
-    1.0,
-    N_NEIGHBORS,
-    "The similarity of rows is the mean of a Gaussian kernel and a graph of the "
-    f"{N_NEIGHBORS} nearest neighbours.",
-)
-
-
-@dataclass(frozen=True)
 class Alternative:
     """A second clustering that the search found.
 
@@ -516,26 +509,6 @@ class Alternative:
     shortfall: float
 
 
-def _certainty(labels, lead, rows, data: FitInput, model: Model) -> dict[str, np.ndarray]:
-    """Return the attributes about outliers and confidence of rows in memory."""
-    details, outliers = model.details, model.extras["_outliers"]
-    places = details.places(data)
-    fitted = places >= 0
-    scores = outliers.scores[places]
-    p_values = outliers.p_values(scores, fitted)
-    others = np.flatnonzero(~fitted)
-    if len(others):
-        part = model.features.rows(rows.sample(others), data.n_jobs)
-        blocks = part.run(partial(outlier_block, outliers=outliers))[1]
-        scores[others], p_values[others] = np.concatenate(list(blocks)).T
-    found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
-    if "_calibration" in model.extras:
-        margins = np.where(fitted, details.margins[places], lead)
-        confidence = model.extras["_calibration"].confidence(margins, labels)
-        found["confidence_"] = confidence * outliers.typicality(p_values)
-    return found
-
-
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
     """Return the best clustering that differs from the labels."""
     places = details.places(data)
@@ -548,35 +521,3 @@ def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alte
             renamed[rows] = matched(mine, theirs, k)
             return [Alternative(renamed, agreement, shortfall)]
     return []
-
-
-def kind_of_rows(X, kernel="auto") -> Kind:
-    """Return the similarity to use for these rows, dense or CSR.
-
-    Examples
-    --------
-    >>> kind_of_rows(np.ones((5, 3))).kernel
-    'rbf'
-    >>> kind_of_rows(sparse.eye_array(100, format="csr")).kernel
-    'cosine'
-    """
-    if callable(kernel) or kernel != "auto":
-        if kernel == "precomputed":
-            told = "X was used as a kernel matrix, together with a nearest-neighbour graph."
-        else:
-            told = (
-                f"The similarity of rows is the mean of kernel={kernel!r} and a graph of the "
-                f"{N_NEIGHBORS} nearest neighbours."
-            )
-        return Kind(kernel, 1.0, N_NEIGHBORS, told)
-    rows = X if isinstance(X, RowSource) else MemoryRows(X)
-    some = rows.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
-    count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
-    filled = count / (some.shape[0] * some.shape[1])
-    if X.shape[1] >= TEXT_WIDTH and filled < DENSE_SHARE:
-        told = (
-            f"Only {filled:.1%} of the entries are not zero, as in word counts: the cosine kernel "
-            "was used."
-        )
-        return Kind("cosine", TEXT_RIDGE, 0, told)
-    return RBF

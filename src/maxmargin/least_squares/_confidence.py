@@ -10,6 +10,7 @@ temperature is the maximum likelihood estimate on the rows that changed their cl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.isotonic import isotonic_regression
 
-from .._core.model import decisions, lead_of, margin_block
+from .._core.dedup import FitInput
+from .._core.model import Model, decisions, lead_of, margin_block
 from .._core.rows import Block
-from .._data.source import BlockResult
-from ._outliers import Outliers
+from .._data.source import BlockResult, RowSource
+from ._outliers import Outliers, outlier_block
 from ._resampling import rematched
 
 COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
@@ -180,3 +182,25 @@ def confidence_block(
     largest = probability_block(block, parts, *model, calibration=calibration)[1].max(axis=1)
     typical = outliers.typicality(outliers.of_rows(block.features, block.data)[1])
     return (), (largest * typical)[:, None]
+
+
+def row_certainty(
+    labels: np.ndarray, lead: Any, rows: RowSource, data: FitInput, model: Model
+) -> dict[str, np.ndarray]:
+    """Return the attributes about outliers and confidence of rows in memory."""
+    details, outliers = model.details, model.extras["_outliers"]
+    places = details.places(data)
+    fitted = places >= 0
+    scores = outliers.scores[places]
+    p_values = outliers.p_values(scores, fitted)
+    others = np.flatnonzero(~fitted)
+    if len(others):
+        part = model.features.rows(rows.sample(others), data.n_jobs)
+        blocks = part.run(partial(outlier_block, outliers=outliers))[1]
+        scores[others], p_values[others] = np.concatenate(list(blocks)).T
+    found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
+    if "_calibration" in model.extras:
+        margins = np.where(fitted, details.margins[places], lead)
+        confidence = model.extras["_calibration"].confidence(margins, labels)
+        found["confidence_"] = confidence * outliers.typicality(p_values)
+    return found

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,34 +17,27 @@ from .._core.dedup import FitInput, make_input
 from .._core.features import (
     KERNELS,
     FeatureMap,
-    fit_features,
     kernel_basis,
     kernel_params,
     mapped_rows,
 )
 from .._core.model import Model, lead_of, trained
-from .._core.rivals import held_labels, kmeans_partition
-from .._core.rows import Rows
+from .._core.rivals import agreement
 from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
-    COARSE,
     GENTLE,
     SHAKES,
     Found,
     LabelProblem,
     SearchSettings,
-    adapted_sizes,
-    grown_labels,
     keep_known,
     predictive_fit,
     promised,
-    random_labels,
     search_labels,
     settle,
-    supervised_labels,
 )
 from ._resampling import SHARE, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
@@ -58,12 +50,16 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
-from ._size_search import SIZE_PRIORS, search_sizes
+from ._size_search import SAME, SIZE_PRIORS, search_sizes, warn_about_sizes
+from ._starts import (
+    connected_of,
+    partitions_of,
+    random_starts,
+    rivals_of,
+    starts_from_known,
+)
 
-AUTO_STARTS = 10
-SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
-SIZE_CHECK_ROWS = 400
-TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
+TEMPERED_KICKS = 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
@@ -71,7 +67,6 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
-KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
@@ -86,13 +81,16 @@ class Settings:
     n_neighbors : int
         Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
         are less than three rows for each of them and each cluster.
-    size_prior : float in [0, 1]
-        p in J_p: from 0 (equal sizes) to 1 (no preference).
+    size_prior : float in [0, 1] or "auto"
+        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
     whiten : bool
         Cluster twice, the second time after whitening by the covariance within the first clusters
         (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
     spreads : bool
         Whether clusters may differ in spread instead of location. Needs ``whiten``.
+    connected : bool
+        Whether clusters that are apart and connected within are the answer if there are such,
+        whatever their J_p.
     n_resamples : int
         Number of subsamples that are clustered for confidence and stability.
     time_budget : float or None
@@ -122,6 +120,7 @@ class Settings:
     size_prior: Any = 0.0
     whiten: bool = False
     spreads: bool = False
+    connected: bool = False
     n_resamples: int = 0
     time_budget: float | None = None
     compared: bool = True
@@ -183,6 +182,12 @@ class Details:
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
     by_spread : bool
         Whether the clusters are those of the mixture, not of the largest J_p.
+    by_connection : bool
+        Whether they are connected groups of rows that are apart, not of the largest J_p.
+    connected : bool
+        Whether the clusters are such groups, of the largest J_p or not.
+    size_margins : dict of float to float
+        Mean leave-one-out margin for every size prior that was compared.
     """
 
     chosen: np.ndarray
@@ -190,6 +195,9 @@ class Details:
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
     by_spread: bool
+    by_connection: bool
+    connected: bool
+    size_margins: dict[float, float]
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""
@@ -208,10 +216,10 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels, sizes = _feature_map(X, weights, known, data, s)
+    fmap, first_labels, first = _feature_map(X, weights, known, data, s)
     given = s
-    if sizes:  # p is compared before whitening by the clusters of one p
-        s = replace(s, size_prior=sizes["size_prior_"])
+    if first is not None:  # sizes are compared before whitening by the clusters of one p
+        s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
     problem = label_problem(similarity, known, data, s)
     settings = search_settings(s, data, began)
@@ -219,7 +227,7 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
         gently = SHAKES if s.tempered else GENTLE
         starts = [(keep_known(data.initial[chosen], known), gently)]
     elif (known >= 0).any():
-        starts = [(labels, GENTLE) for labels in _from_known(problem, fmap, X, s)]
+        starts = [(labels, GENTLE) for labels in starts_from_known(problem, fmap, X, s)]
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
     else:
         starts = random_starts(problem, s, data.rng)
@@ -227,33 +235,50 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
         if more is not None:
             # Not to be shaken: their sizes need not be the targets.
             starts.insert(0, (keep_known(more, known), SHAKES))
-    rivals = []
-    if s.n_clusters > 1 and (s.compared or s.tempered):
-        rivals = _rivals(X, problem, data, chosen, s)
+    rivals, connected = [], None
+    tried: dict[float, float] = {}
     compared: dict[str, Any] = {}
-    if s.tempered and s.n_clusters > 1:
-        partitions = rivals + _partitions(fmap, problem, data, s)
-        problem, found, tried = search_sizes(problem, starts, partitions, settings, s.priors)
-        compared = sizes or {"size_prior_": problem.size_prior, "_size_margins": tried}
+    if s.n_clusters > 1 and (s.compared or s.tempered):
+        rivals = rivals_of(X, problem, data, chosen, s)
+    if s.n_clusters > 1 and s.tempered:
+        if first is not None and first.details.connected:
+            connected = first_labels
+        else:
+            connected = connected_of(fmap, problem, s)
+        partitions = rivals + partitions_of(fmap, problem, data, s)
+        problem, found, tried = search_sizes(
+            problem, starts, partitions, connected, settings, s.priors
+        )
+        tried = tried if first is None else first.details.size_margins
+        compared["size_prior_"] = problem.size_prior
     else:
         found = search_labels(problem, starts, settings)
     if s.compared and rivals:
         found, comparison = promised(problem, found, rivals, settings)
         compared |= comparison
-    by_location = found
-    if s.spreads and fmap.axes is not None:
+    of_largest = found
+    if connected is not None:
+        found = _by_connection(problem, found, connected)
+    elif s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
-    labels, caches, prices = settle(problem, found.labels)
+    by_connection = connected is not None and found is not of_largest
+    labels, caches, prices = settle(problem, found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        calibration, stability = _resampled(data, chosen, labels, loo, given)
+        again = replace(given, connected=connected is not None)
+        calibration, stability = _resampled(data, chosen, labels, loo, again)
     if data.initial is None and not (known >= 0).any():
-        _warn_about_sizes(fmap, X, weights, settings, s)
-    others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
-    details = Details(chosen, labels, margins, others, found is not by_location)
+        warn_about_sizes(fmap, X, weights, settings, s)
+    lower = [other for other in found.others if other.value < found.value]
+    others = [(1.0 - other.value / found.value, other.labels) for other in lower]
+    details = Details(
+        chosen, labels, margins, others,
+        by_spread=connected is None and found is not of_largest, by_connection=by_connection,
+        connected=connected is not None, size_margins=tried,
+    )  # fmt: skip
     scores = similarity.fitted(caches, labels) + prices
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
@@ -287,26 +312,26 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings):
-    """Return the map to kernel values and neighbours, and labels and p of a first fit if any."""
+    """Return the map to kernel values and neighbours, and labels and model of a first fit."""
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, {}
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, first, sizes = None, None, {}
+    axes, labels, first = None, None, None
     n, d = rows.shape
     # There must be enough rows to estimate the covariance within clusters.
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
     if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        first, sizes = _first_labels(rows, weights, known, data, s)
-        axes = whitening_axes(rows, first, weights)
+        labels, first = _first_fit(rows, weights, known, data, s)
+        axes = whitening_axes(rows, labels, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first, sizes
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first
 
 
-def _first_labels(X, weights, known, data: FitInput, s: Settings):
-    """Return labels and p of a first, quicker fit, whose clusters give the metric of the second."""
+def _first_fit(X, weights, known, data: FitInput, s: Settings):
+    """Return labels and model of a quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
     rows = MemoryRows(X)
@@ -325,8 +350,7 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings):
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
     model = fit_least_squares(smaller, settings)
-    labels = trained(model, rows, weights, known, data.n_jobs).labels
-    return labels, {name: model.extras[name] for name in ("size_prior_", "_size_margins")}
+    return trained(model, rows, weights, known, data.n_jobs).labels, model
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -401,68 +425,6 @@ def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
     return total * sizes / sizes.sum()
 
 
-def random_starts(problem, s: Settings, rng) -> list[tuple[np.ndarray, int]]:
-    """Return random labels, and the first round of shaking for each.
-
-    Shaking leads most of them to the same clusters; with ``size_prior`` > 0, as many again are used
-    without shaking, for diversity.
-    """
-    n_init = s.n_init
-    if n_init == "auto":
-        n_init = TEMPERED_STARTS if s.tempered else AUTO_STARTS
-    starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
-    if s.tempered:
-        starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
-    return starts
-
-
-def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
-    """Return initial labels that follow from the known ones."""
-    starts = []
-    if s.partial_start != "supervised":
-        starts.append(grown_labels(problem))
-    if s.partial_start != "grow":
-        rows = np.flatnonzero(problem.known >= 0)
-        if isinstance(fmap, MixedMap):
-            fmap, X = fmap.kernels[0], X.toarray() if fmap.dense else X
-        values = mapped_rows(fmap, X).values()
-        K = values[:, rows] if fmap.projection is None else values @ values[rows].T
-        starts.append(supervised_labels(K, rows, problem, s.ridge))
-    return starts
-
-
-def _rivals(X, problem: LabelProblem, data: FitInput, chosen, s: Settings) -> list[np.ndarray]:
-    """Return labels that the search must not be worse than: of k-means, and the initial ones."""
-    weights, known = problem.similarity.weights, problem.known
-    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
-    rows = Rows(X)
-    if s.precomputed:
-        rows = fit_features(
-            MemoryRows(X), weights, kernel="precomputed", params={},
-            n_components=KMEANS_RANK, rng=rng,
-        )[1]  # fmt: skip
-    found = [kmeans_partition(rows, weights, s.n_clusters, rng)]
-    if data.initial is not None:
-        found.append(data.initial[chosen])
-    held = (held_labels(rows, f, weights, known, problem.k, problem.floor) for f in found)
-    return [labels.astype(np.int32) for labels in held]
-
-
-def _partitions(fmap, problem: LabelProblem, data: FitInput, s: Settings) -> list[np.ndarray]:
-    """Return partitions of the points that kernels compare: k-means, and a mixture of scales."""
-    points, weights, k = fmap.landmarks, problem.similarity.weights, s.n_clusters
-    if s.precomputed or sparse.issparse(points):
-        return []
-    rows, rng, found = Rows(points), data.rng.spawn(1)[0], []
-    if fmap.axes is not None:  # else the k-means partition is among the rivals
-        found.append(kmeans_partition(rows, weights, k, rng))
-    if points.shape[1] <= WIDEST_WHITENED:
-        start = found[-1] if found else kmeans_partition(rows, weights, k, rng)
-        found.append(spread_clusters(points, start, weights, k)[0])
-    held = (held_labels(rows, f, weights, problem.known, k, problem.floor) for f in found)
-    return [labels.astype(np.int32) for labels in held]
-
-
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
     """Return the settings of the search."""
     kicks = s.n_kicks
@@ -487,6 +449,20 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
     )
 
 
+def _by_connection(problem: LabelProblem, found: Found, connected: np.ndarray) -> Found:
+    """Return the connected clusters, unless those of the largest J_p are nearly the same."""
+    if agreement(found.labels, connected, problem.k) > SAME:
+        return found
+    return _with_labels(problem, found, connected)
+
+
+def _with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Found:
+    """Return the search with other labels as its result."""
+    value = problem.value(labels, problem.similarity.caches(labels, problem.k))
+    history = [*found.history, problem.paper_value(value)]
+    return replace(found, labels=labels, value=value, history=history)
+
+
 def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     """Return clusters that differ in spread, if their leave-one-out R2 is nearly as high.
 
@@ -504,9 +480,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
         return found
     if predictive_fit(problem, labels)[0] / (k - 1) < fit - SPREAD_LOSS:
         return found
-    value = problem.value(labels, problem.similarity.caches(labels, k))
-    history = [*found.history, problem.paper_value(value)]
-    return replace(found, labels=labels, value=value, history=history)
+    return _with_labels(problem, found, labels)
 
 
 # -- confidence ------------------------------------------------------------------------------------
@@ -538,43 +512,3 @@ def _resampled(data: FitInput, chosen, labels, loo, s: Settings) -> tuple[Calibr
     agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
     stability = float(agreement.mean()) if len(agreement) else 0.0
     return calibrate(loo, labels, resampled), stability
-
-
-def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -> None:
-    """Warn if leave-one-out predictions indicate clusters of unequal size.
-
-    The search is repeated on a few hundred rows with adaptive sizes; equal sizes are wrong if the
-    leave-one-out R2 is then clearly higher.
-    """
-    k, n = s.n_clusters, len(weights)
-    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
-        return
-    if k == 1 or n < 10 * k:
-        return
-    if s.mixed or s.tempered:
-        return
-    few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
-    if fmap.projection is None:
-        K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
-    else:
-        features = mapped_rows(fmap, X[few]).values()
-        K = features @ features.T
-    K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
-    similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)
-    total = weights[few].sum()
-    targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
-    problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
-    starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
-    equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
-    free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
-    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
-    if after > before + SIZE_DOUBT:
-        sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
-        shares = ", ".join(f"{share:.0%}" for share in sizes)
-        warnings.warn(
-            f"Clusters are probably not of equal size: sizes of about {shares} raise the "
-            f"leave-one-out R2 from {before:.2f} to {after:.2f}. Set cluster_sizes='adaptive' or "
-            "give the sizes.",
-            UserWarning,
-            stacklevel=2,
-        )

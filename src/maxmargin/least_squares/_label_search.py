@@ -404,12 +404,13 @@ def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
 
 
 def settle(
-    problem: LabelProblem, labels: np.ndarray, rounds: int = 20
+    problem: LabelProblem, labels: np.ndarray, rounds: int = 20, keep: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return labels, caches and prices such that the model predicts the labels.
 
     The size constraints of the search become prices of the clusters. If no prices reproduce the
-    labels, the predictions replace the labels until both agree, or the prices keep the floor.
+    labels, the predictions replace the labels until both agree, or the prices keep the floor. With
+    ``keep`` the model of the given labels is taken, whatever it predicts.
     """
     similarity = problem.similarity
     for _ in range(rounds):
@@ -418,7 +419,7 @@ def settle(
         prices = cluster_prices(scores, labels)
         new = keep_known((scores + prices).argmax(axis=1), problem.known)
         sizes = np.bincount(new, similarity.weights, minlength=problem.k)
-        if (new == labels).all():
+        if keep or (new == labels).all():
             break
         if (sizes < max(problem.floor, 1e-12)).any():
             least = max(problem.floor, problem.unit)

@@ -22,7 +22,7 @@ MIN_GAIN = 1e-6  # of J
 
 def regrouped(problem: LabelProblem, best: Found, settings: SearchSettings) -> Found:
     """Return labels that no tried regrouping improves, nor single moves."""
-    if problem.k < 3:
+    if problem.k < 3 or (problem.known >= 0).any():  # numbers of clusters would be swapped
         return best
     halves: dict[bytes, tuple[float, np.ndarray]] = {}  # by the rows of the cluster
     for _ in range(4 * problem.k):
