@@ -21,7 +21,7 @@ from ._label_search import (
     random_labels,
     search_labels,
 )
-from ._links import search_with_links
+from ._links import repaired, search_with_links
 from ._similarity import Similarity, project_out, scale_rows
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
@@ -133,7 +133,7 @@ def resampled_labels(
         smaller = part_of(problem, part, None if similarity is None else similarity(part))
         labels, sure = (None, False) if partition is None else partition(part, smaller)
         if sure:
-            row[part] = labels
+            row[part] = repaired(smaller, labels)
             continue
         if given is None:
             first_rounds = [0] * n_init + [SHAKES] * (n_init if problem.size_prior > 0 else 0)
