@@ -40,7 +40,7 @@ from ._label_search import (
     search_labels,
     settle,
 )
-from ._links import repaired, search_with_links
+from ._links import search_with_links
 from ._resampling import SHARE, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
 from ._similarity import (
@@ -274,10 +274,12 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         settings = replace(settings, deadline=whole.deadline)
-        found, comparison = search_with_links(
-            problem, found, settings, rivals if s.compared else []
+        rivals = rivals if s.compared else []
+        found, comparison, left = search_with_links(
+            problem, found, settings, rivals, by_spread or by_connection
         )
         compared |= comparison
+        by_spread, by_connection = by_spread and not left, by_connection and not left
         held = np.where(links.linked(), found.labels, known)
     labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
@@ -496,7 +498,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = repaired(problem, keep_known(labels, problem.known))
+    labels = keep_known(labels, problem.known)
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
