@@ -512,7 +512,7 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
         replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
         # Not possible if a subsample has fewer rows than there are clusters.
         s.n_resamples if SHARE * len(labels) >= s.n_clusters else 0,
-        RESAMPLE_STARTS,
+        1 if s.connected else RESAMPLE_STARTS,  # clusters that are apart are soon found
         labels if (problem.known >= 0).any() else None,
         similarity,
         partition if s.tempered and s.n_clusters > 1 else None,
