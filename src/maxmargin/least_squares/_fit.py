@@ -44,6 +44,7 @@ from ._scale_mixture import spread_clusters
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
+    column_scales,
     factor_dtype,
     make_similarity,
     principal_axes,
@@ -68,6 +69,7 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
@@ -92,6 +94,8 @@ class Settings:
     connected : bool
         Whether clusters that are apart and connected within are the answer if there are such,
         whatever their J_p.
+    scale : bool
+        Whether columns are standardised if their scales differ much (at most 100 dense columns).
     n_resamples : int
         Number of subsamples that are clustered for confidence and stability.
     time_budget : float or None
@@ -122,6 +126,7 @@ class Settings:
     whiten: bool = False
     spreads: bool = False
     connected: bool = False
+    scale: bool = False
     n_resamples: int = 0
     time_budget: float | None = None
     compared: bool = True
@@ -183,6 +188,8 @@ class Details:
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
     calibration : Calibration or None
         From margins to confidence.
+    whitened, scaled : bool
+        Whether there was a first fit for the metric; whether columns were standardised.
     by_spread : bool
         Whether the clusters are those of the mixture, not of the largest J_p.
     by_connection : bool
@@ -197,6 +204,8 @@ class Details:
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
     calibration: Calibration | None
+    whitened: bool
+    scaled: bool
     by_spread: bool
     by_connection: bool
     connected: bool
@@ -224,7 +233,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels, first = _feature_map(X, weights, known, data, s)
+    fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s)
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
@@ -281,7 +290,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     lower = [other for other in found.others if other.value < found.value]
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
-        chosen, margins, others, calibration,
+        chosen, margins, others, calibration, whitened=first is not None, scaled=scaled,
         by_spread=connected is None and found is not of_largest, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
@@ -318,22 +327,30 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings):
-    """Return the map to kernel values and neighbours, and labels and model of a first fit."""
+    """Return the map to kernel values and neighbours, labels and model of a first fit, and whether
+    columns were standardised.
+    """
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None, False
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, labels, first = None, None, None
-    n, d = rows.shape
+    labels, first, (n, d) = None, None, rows.shape
+    plain = not sparse.issparse(rows) and not s.precomputed and d <= WIDEST_WHITENED
+    scales = None
+    if s.scale and plain:
+        scales, ratio = column_scales(rows, weights)
+        scales = scales if ratio > UNLIKE_SCALES else None
+    axes = None if scales is None else np.diag(1.0 / scales)
     # There must be enough rows to estimate the covariance within clusters.
-    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
-    if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        labels, first = _first_fit(rows, weights, known, data, s)
-        axes = whitening_axes(rows, labels, weights)
+    if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
+        scaled = rows if scales is None else rows / scales
+        labels, first = _first_fit(scaled, weights, known, data, s)
+        white = whitening_axes(scaled, labels, weights)
+        axes = white if axes is None else axes @ white
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first, scales is not None
 
 
 def _first_fit(X, weights, known, data: FitInput, s: Settings):
@@ -349,6 +366,7 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings):
     settings = replace(
         s,
         whiten=False,
+        scale=False,
         spreads=False,
         compared=False,
         n_resamples=0,
