@@ -45,17 +45,14 @@ from ._callbacks import Interval, StrOptions, with_callbacks
 from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
+from ._core.links import Links
 from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
-from .constraints import PairwiseConstraints
-from .least_squares._fit import (
-    DENSE_SHARE,
-    Details,
-    Settings,
-    fit_least_squares,
-)
+from .constraints import checked_constraints
+from .least_squares._few_labels import KnownDetails, fit_known_labels
+from .least_squares._fit import DENSE_SHARE, Details, Settings
+from .least_squares._link_weights import fit_with_links
 from .least_squares._resampling import matched
-from .pairwise import PairwiseMarginClustering
 
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
@@ -63,7 +60,6 @@ LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
 SURE, STABLE = 0.9, 0.75
-WITHOUT_LINKS = ("size_prior", "spreads", "time_budget")
 QUICK_KICKS = 12
 TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
 
@@ -221,14 +217,18 @@ class MaxMarginClustering(BaseMarginClustering):
 
     # -- checks while the number of clusters is unknown -------------------------------------------
 
-    def _checked_links(self, constraints, n: int, known) -> Any:
-        if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
-            constraints = None
-        if constraints is None:
+    def _checked_links(self, constraints, n: int, known) -> Links | None:
+        if constraints is None or checked_constraints(constraints, n).n_links == 0:
             return None
-        return PairwiseMarginClustering(self.n_clusters or 2**31)._checked_links(
-            constraints, n, known
-        )
+        contradiction = constraints.contradiction(self.n_clusters, known)
+        if contradiction is not None:
+            warnings.warn(
+                f"constraints contradict each other: {contradiction}. Links of less weight are "
+                "violated; report_ says how many.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return constraints.links()
 
     def _check_counts(self, X, weights) -> None:
         number = copy(self)
@@ -240,10 +240,13 @@ class MaxMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
-        if data.links is None:
-            model = fit_least_squares(data, self._settings(k, kind))
+        named = len(np.unique(data.known[data.known >= 0]))
+        if data.links is None and named == k > 1:
+            model = fit_known_labels(data, self._settings(k, kind))
+            if self.n_clusters is None and model.details.unnamed is not None:
+                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
-            model = self._with_constraints(k, kind)._fit_model(data)
+            model = fit_with_links(data, self._settings(k, kind))
         report = [kind.sentence, *told]
         return replace(model, extras={**model.extras, "n_clusters_": k, "report_": report})
 
@@ -267,20 +270,6 @@ class MaxMarginClustering(BaseMarginClustering):
             time_budget=self.time_budget,
         )
 
-    def _with_constraints(self, k: int, kind: Kind) -> PairwiseMarginClustering:
-        """Return the estimator for constraints; reject parameters that it would ignore."""
-        defaults = type(self)().get_params()
-        given = [name for name in WITHOUT_LINKS if getattr(self, name) != defaults[name]]
-        if given:
-            raise ValueError(
-                f"{', '.join(given)} cannot be set together with constraints: "
-                "PairwiseMarginClustering, which is used then, does not have it."
-            )
-        shared = {name: getattr(self, name) for name in ("n_init", "random_state", "n_jobs")}
-        if self.balance != defaults["balance"]:
-            shared["balance"] = self.balance
-        return PairwiseMarginClustering(k, kernel=kind.kernel, **shared)
-
     def _number(self, data: FitInput, kind: Kind) -> tuple[int, list[str]]:
         """Return the number of clusters, and the sentence about it if it was chosen."""
         if self.n_clusters is not None:
@@ -302,19 +291,16 @@ class MaxMarginClustering(BaseMarginClustering):
 
     def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        if data.links is not None:
-            broken = data.constraints.violations(host_labels(labels)).n_links
-            sentences = [
-                f"{data.constraints.n_links} constraints were used by PairwiseMarginClustering; "
-                f"{broken} of them are violated."
-            ]
-            return found | {"report_": model.extras["report_"] + sentences}
+        if isinstance(model.details, KnownDetails):
+            return found | {"report_": model.extras["report_"] + model.details.sentences}
         if model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)
             found["confidence_"] = model.details.confidence(own, lead, data, calibration)
             found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
         sentences = list(self._sentences(model, data, found))
+        if data.links is not None:
+            sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
@@ -394,7 +380,7 @@ class MaxMarginClustering(BaseMarginClustering):
         """
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
-            raise ValueError("confidence needs a fit with n_resamples > 0 and without constraints.")
+            raise ValueError("confidence needs a fit with n_resamples > 0.")
         labels, lead = decisions(self.decision_function(X))
         return self._calibration.confidence(lead, labels)
 
@@ -446,6 +432,15 @@ class Alternative:
     labels: np.ndarray
     agreement: float
     shortfall: float
+
+
+def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
+    """Yield the sentences about the constraints."""
+    count = data.constraints.n_links
+    broken = data.constraints.violations(labels).n_links
+    yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
+    if model.details.link_weight is not None:
+        yield f"Rows with constraints have the weight {model.details.link_weight}."
 
 
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:

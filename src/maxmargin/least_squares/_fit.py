@@ -15,12 +15,12 @@ from scipy import sparse
 
 from .._core.dedup import FitInput, make_input
 from .._core.features import (
-    KERNELS,
     FeatureMap,
     kernel_basis,
     kernel_params,
     mapped_rows,
 )
+from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rivals import agreement
 from .._core.size_floor import size_floor
@@ -39,8 +39,10 @@ from ._label_search import (
     search_labels,
     settle,
 )
+from ._links import repaired, search_with_links
 from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
 from ._scale_mixture import spread_clusters
+from ._settings import Settings as Settings
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
@@ -51,7 +53,7 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
-from ._size_search import SAME, SIZE_PRIORS, search_sizes, warn_about_sizes
+from ._size_search import SAME, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
     partition_of,
@@ -73,105 +75,6 @@ UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are tho
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Parameters of a fit; those of the paper have their names in the estimator's docstring.
-
-    Attributes
-    ----------
-    n_neighbors : int
-        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
-        are less than three rows for each of them and each cluster.
-    size_prior : float in [0, 1] or "auto"
-        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
-    whiten : bool
-        Cluster twice, the second time after whitening by the covariance within the first clusters
-        (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
-    spreads : bool
-        Whether clusters may differ in spread instead of location. Needs ``whiten``.
-    connected : bool
-        Whether clusters that are apart and connected within are the answer if there are such,
-        whatever their J_p.
-    scale : bool
-        Whether columns are standardised if their scales differ much (at most 100 dense columns).
-    n_resamples : int
-        Number of subsamples that are clustered for confidence and stability.
-    time_budget : float or None
-        Seconds after which no restart or kick starts.
-    compared : bool
-        Whether to compare the labels with the k-means partition.
-    """
-
-    n_clusters: int
-    kernels: tuple
-    search: str = "shaking"
-    gamma: Any = "half-median"
-    degree: float = 3
-    coef0: float = 1
-    ridge: float = 1.0
-    center: bool = True
-    cluster_sizes: Any = None
-    n_init: Any = "auto"
-    n_kicks: Any = "auto"
-    partial_start: str = "auto"
-    max_samples: int = 4000
-    n_components: int | None = None
-    pca: int | None = None
-    balance: float = 0.1
-    max_iter: int = 200
-    n_neighbors: int = 0
-    size_prior: Any = 0.0
-    whiten: bool = False
-    spreads: bool = False
-    connected: bool = False
-    scale: bool = False
-    n_resamples: int = 0
-    time_budget: float | None = None
-    compared: bool = True
-
-    @property
-    def precomputed(self) -> bool:
-        """Whether X is a kernel matrix."""
-        return "precomputed" in [k for k in self.kernels if isinstance(k, str)]
-
-    @property
-    def mixed(self) -> bool:
-        """Whether R is an average."""
-        return self.n_neighbors > 0 or len(self.kernels) > 1
-
-    @property
-    def priors(self) -> tuple[float, ...]:
-        """Values of p to compare, the preferred one first."""
-        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
-
-    @property
-    def tempered(self) -> bool:
-        """Whether sizes are tempered: p > 0."""
-        return self.priors[0] > 0
-
-    def check(self) -> None:
-        """Raise an error for incompatible parameters."""
-        allowed = [k for k in KERNELS if k != "precomputed" or len(self.kernels) == 1]
-        unknown = [k for k in self.kernels if not callable(k) and k not in allowed]
-        if unknown or not self.kernels:
-            raise ValueError(
-                f"kernel must be one or several of {', '.join(KERNELS[:-1])} or functions, or "
-                f"'precomputed' alone; got {list(self.kernels)!r}."
-            )
-        if self.mixed and (self.n_components is not None or not self.center):
-            raise ValueError(
-                "Several kernels need center=True and n_components=None; got center="
-                f"{self.center} and n_components={self.n_components}."
-            )
-
-    def memory(self, n_samples: int, n_features: int) -> int:
-        """Return the peak memory in bytes that a fit needs beyond X itself."""
-        m = min(n_samples, self.max_samples)
-        itemsize = 4 if self.ridge >= 0.25 else 12
-        matrices = len(self.kernels) + 1 if self.mixed else 1
-        return int(itemsize * matrices * m**2 + 8 * m * n_features + 64 * n_samples)
 
 
 @dataclass(frozen=True)
@@ -198,6 +101,8 @@ class Details:
         Whether the clusters are such groups, of the largest J_p or not.
     size_margins : dict of float to float
         Mean leave-one-out margin for every size prior that was compared.
+    link_weight : str or None
+        The weight of rows with constraints if it is not 1, and why.
     """
 
     chosen: np.ndarray
@@ -210,6 +115,7 @@ class Details:
     by_connection: bool
     connected: bool
     size_margins: dict[float, float]
+    link_weight: str | None = None
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""
@@ -233,11 +139,13 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s)
+    links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
+    known = known if links is None else links.spread(known)
+    fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
-    problem = label_problem(similarity, known, data, s)
+    problem = replace(label_problem(similarity, known, data, s), links=links)
     settings = search_settings(s, data, began)
     if data.initial is not None:
         gently = SHAKES if s.tempered else GENTLE
@@ -277,13 +185,23 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     elif s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
     by_connection = connected is not None and found is not of_largest
-    labels, caches, prices = settle(problem, found.labels, keep=by_connection)
+    by_spread = connected is None and found is not of_largest
+    held = known
+    if links is not None:
+        whole = search_settings(s, replace(data, links=None), began)
+        settings = replace(settings, deadline=whole.deadline)
+        found, comparison = search_with_links(
+            problem, found, settings, rivals if s.compared else []
+        )
+        compared |= comparison
+        held = np.where(links.linked(), found.labels, known)
+    labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        again = replace(s, connected=connected is not None)
+        again = replace(s, connected=connected is not None and links is None)
         calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, again)
     if data.initial is None and not (known >= 0).any():
         warn_about_sizes(fmap, X, weights, settings, s)
@@ -291,7 +209,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
         chosen, margins, others, calibration, whitened=first is not None, scaled=scaled,
-        by_spread=connected is None and found is not of_largest, by_connection=by_connection,
+        by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
     scores = similarity.fitted(caches, labels) + prices
@@ -320,13 +238,14 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
+        held=None if links is None else np.where(places >= 0, held[places], -1),
     )
 
 
 # -- rows and similarities -------------------------------------------------------------------------
 
 
-def _feature_map(X, weights, known, data: FitInput, s: Settings):
+def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
     """Return the map to kernel values and neighbours, labels and model of a first fit, and whether
     columns were standardised.
     """
@@ -344,7 +263,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     # There must be enough rows to estimate the covariance within clusters.
     if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
         scaled = rows if scales is None else rows / scales
-        labels, first = _first_fit(scaled, weights, known, data, s)
+        labels, first = _first_fit(scaled, weights, known, data, s, chosen)
         white = whitening_axes(scaled, labels, weights)
         axes = white if axes is None else axes @ white
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
@@ -353,7 +272,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first, scales is not None
 
 
-def _first_fit(X, weights, known, data: FitInput, s: Settings):
+def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
     """Return labels and model of a quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
@@ -373,8 +292,12 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings):
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
+    if data.links is not None:
+        places = np.full(len(data.weights), -1)
+        places[chosen] = smaller.inverse
+        smaller = replace(smaller, links=data.links.mapped(places))
     model = fit_least_squares(smaller, settings)
-    return trained(model, rows, weights, known, data.n_jobs).labels, model
+    return trained(model, rows, weights, model.kept(known), data.n_jobs).labels, model
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -462,7 +385,8 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
     return SearchSettings(
         search=s.search,
         n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
-        deadline=None if budget is None else began + budget,
+        # With links, half of the time is for the search that respects them.
+        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
         sized=s.cluster_sizes is not None,
@@ -497,7 +421,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = keep_known(labels, problem.known)
+    labels = repaired(problem, keep_known(labels, problem.known))
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):

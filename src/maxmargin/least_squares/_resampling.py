@@ -21,6 +21,7 @@ from ._label_search import (
     random_labels,
     search_labels,
 )
+from ._links import search_with_links
 from ._similarity import Similarity, project_out, scale_rows
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
@@ -140,7 +141,8 @@ def resampled_labels(
         else:
             starts = [(given[part], GENTLE)]
         starts += [] if labels is None else [(labels, SHAKES)]
-        row[part] = search_labels(smaller, starts, settings).labels
+        found = search_labels(smaller, starts, settings)
+        row[part] = search_with_links(smaller, found, settings)[0].labels
     return resampled
 
 
@@ -166,4 +168,5 @@ def part_of(
         targets=problem.targets * share,
         floor=problem.floor * share,
         known=problem.known[part],
+        links=None if problem.links is None else problem.links.part(part),
     )
