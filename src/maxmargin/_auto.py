@@ -241,7 +241,7 @@ class MaxMarginClustering(BaseMarginClustering):
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
         named = len(np.unique(data.known[data.known >= 0]))
-        if data.links is None and named == k > 1:
+        if named == k > 1:
             model = fit_known_labels(data, self._settings(k, kind))
             if self.n_clusters is None and model.details.unnamed is not None:
                 warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
@@ -291,14 +291,13 @@ class MaxMarginClustering(BaseMarginClustering):
 
     def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        if isinstance(model.details, KnownDetails):
-            return found | {"report_": model.extras["report_"] + model.details.sentences}
-        if model.details.calibration is not None and data.X.in_memory:
+        known = isinstance(model.details, KnownDetails)
+        if not known and model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)
             found["confidence_"] = model.details.confidence(own, lead, data, calibration)
             found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
-        sentences = list(self._sentences(model, data, found))
+        sentences = model.details.sentences if known else list(self._sentences(model, data, found))
         if data.links is not None:
             sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}

@@ -37,6 +37,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from .._core.dedup import FitInput, make_input
 from .._core.descent import CONVERGED
+from .._core.links import Groups, settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
@@ -116,6 +117,9 @@ class LabelledMap:
 
 def fit_known_labels(data: FitInput, s: Settings) -> Model:
     """Return a model of the classes of which some labels are known; each class has at least one."""
+    groups = None if data.links is None else settled_groups(data.links, data.known)
+    if groups is not None:
+        data = replace(data, known=groups.spread(data.known))
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
@@ -126,6 +130,11 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     parts = list(_similarities(maps, X, weights, clusterings, labelled, data.n_jobs))
     models = believed(parts, known[labelled], weights[labelled], labelled, s.n_clusters)
     fmap = _labelled_map(maps, parts, models, labelled, weights)
+    held = None
+    if groups is not None:
+        place = np.full(len(data.weights) + 1, -1)
+        place[chosen] = linked_labels(groups.part(chosen), fmap, X, known)
+        held = place[data.inverse]
     share = weights[labelled] / weights[labelled].sum()
     own = models.left_out[np.arange(len(labelled)), known[labelled]]
     objective = float(-share @ np.log(np.maximum(own, 1e-300)))
@@ -153,6 +162,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
                 axis=1,
             ),
         },
+        held=held,
         details=_told(parts, models, float(share @ right), unnamed),
     )
 
@@ -166,10 +176,13 @@ class KnownDetails:
     sentences : list of str
     unnamed : str or None
         The sentence about a class that may have no known labels.
+    link_weight : None
+        Rows with constraints have no other weight.
     """
 
     sentences: list[str]
     unnamed: str | None
+    link_weight: str | None = None
 
 
 def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> KnownDetails:
@@ -185,6 +198,34 @@ def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None
     if unnamed is not None:
         sentences.append(unnamed)
     return KnownDetails(sentences, unnamed)
+
+
+def linked_labels(groups: Groups, fmap: LabelledMap, X: Any, known: np.ndarray) -> np.ndarray:
+    """Return the most probable labels of linked rows that keep the links; -1 for other rows.
+
+    The surest groups come first; later ones avoid the classes of those they must be apart from.
+    """
+    rows = np.flatnonzero(groups.linked())
+    of_row = groups.of_row[rows]
+    logs = np.zeros((groups.of_row.max() + 1, fmap.rank))
+    np.add.at(logs, of_row, np.log(np.maximum(fmap.values(X[rows]), 1e-300)))
+    decided = known[rows] >= 0
+    logs[of_row[decided], known[rows][decided]] = np.inf
+    best = np.sort(logs, axis=1)
+    lead = best[:, -1] - best[:, -2]
+    apart: dict[int, list[int]] = {}
+    for a, b in groups.apart.tolist():
+        apart.setdefault(a, []).append(b)
+        apart.setdefault(b, []).append(a)
+    labels = np.full(len(logs), -1)
+    for group in np.unique(of_row)[np.argsort(-lead[np.unique(of_row)], kind="stable")].tolist():
+        taken = labels[apart.get(group, [])]
+        allowed = logs[group].copy()
+        allowed[taken[taken >= 0]] = -np.inf
+        labels[group] = int((allowed if allowed.max() > -np.inf else logs[group]).argmax())
+    found = np.full(len(known), -1)
+    found[rows] = labels[of_row]
+    return found
 
 
 def _unnamed(
