@@ -275,6 +275,7 @@ class MaxMarginClustering(BaseMarginClustering):
             whiten=True,
             spreads=self.spreads,
             connected=self.spreads,
+            scale=kind is RBF,
             balance=self.balance,
             n_init=self.n_init,
             n_kicks=QUICK_KICKS if self._quick else "auto",
@@ -322,7 +323,12 @@ class MaxMarginClustering(BaseMarginClustering):
             yield from model.details.sentences
             yield from self._outliers_told(model, found)
             return
-        if model.features.axes is not None:
+        if model.details.scaled:
+            yield (
+                "The columns were standardised, because their scales differ by more than a factor "
+                "of 10; kernel='rbf' keeps them as they are."
+            )
+        if model.details.whitened:
             yield (
                 "The rows were clustered twice, the second time after whitening by the covariance "
                 f"within the first clusters: {d} columns are few enough to estimate it."
