@@ -1,14 +1,19 @@
-"""Choose the number of clusters by stability under subsampling.
+"""Choose the number of clusters: by the separation of density modes, or by stability.
 
-For every number k of clusters, random subsamples (70 % of the rows) are clustered, and the labels
-are compared on the rows that two subsamples share. Stability(k) is the mean adjusted Rand index
-over pairs of subsamples. A coarse division into a few well separated groups is stable, too.
-Therefore the rule takes the largest k that is nearly as stable as the best and whose clusters are
-all stable by their Jaccard index (Hennig, "Cluster-wise assessment of cluster stability",
-Computational Statistics & Data Analysis 52, 2007).
+Without an estimator (:func:`separated_number`), clusters are modes of the density
+(:mod:`maxmargin._density_modes`). Modes are sorted by their separation; the number of clusters is
+where the separation falls most, relative to the next mode. Modes that are not better separated than
+in reference data without clusters do not count, so that the answer may be one cluster. The choice
+is uncertain if the separation falls nearly as much at another number.
 
-The choice is marked uncertain if stability is low, if it does not decrease within the range of k,
-or if it is not higher than for reference data without clusters.
+With an estimator (:func:`stable_number`), random subsamples (70 % of the rows) are clustered for
+every number k of clusters, and the labels are compared on the rows that two subsamples share.
+Stability(k) is the mean adjusted Rand index over pairs of subsamples. A coarse division into a few
+well separated groups is stable, too. Therefore the rule takes the largest k that is nearly as
+stable as the best and whose clusters are all stable by their Jaccard index (Hennig, "Cluster-wise
+assessment of cluster stability", Computational Statistics & Data Analysis 52, 2007). The choice is
+marked uncertain if stability is low, if it does not decrease within the range of k, or if it is not
+higher than for reference data without clusters.
 """
 
 from __future__ import annotations
@@ -24,8 +29,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state, get_tags
 
-from ._core.dedup import count_distinct
+from ._core.dedup import count_distinct, make_input
 from ._data.source import MemoryRows
+from ._density_modes import CLEAR, separations
 from .least_squares._resampling import pair_agreement, subsamples
 
 LARGEST = 15
@@ -37,6 +43,13 @@ CLOUDS = 4  # reference data sets of each kind
 CLOUD_PARTS = 3
 REDRAWS = 1000
 FEW_ROWS, MANY_PARTS, FEW_PARTS = 500, 10, 6
+NOISE_LEVEL = 2.0  # separations below this do not count
+TYPICAL = 3.0  # without clusters, if there are no reference data
+RIVAL = 0.3  # difference of log ratios up to which another number is possible
+ABOVE_NOISE = 1.0  # standard errors above data without clusters that make one cluster uncertain
+SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
+REFERENCE_ROWS = 1500
+MOST_CANDIDATES = 3
 
 
 @dataclass(frozen=True)
@@ -46,37 +59,47 @@ class ClusterNumberChoice:
     Parameters
     ----------
     n_clusters : int
-        The largest number that is nearly as stable as the most stable one.
+        The number of clusters.
     uncertain : bool
         Whether the data do not determine the number; ``statement`` gives the reason.
     statement : str
         The result in one or two sentences.
+    candidates : tuple of int
+        Numbers that are possible, at most three, ``n_clusters`` first.
     k_values : ndarray of shape (n_k,)
-        Numbers of clusters that were tried.
-    stability, spread : ndarray of shape (n_k,)
-        Mean and standard deviation of the adjusted Rand index between two subsamples.
-    worst_cluster : ndarray of shape (n_k,)
-        Mean Jaccard index of the least stable cluster.
-    support : ndarray of shape (n_k,)
-        Fraction of bootstrap samples of the subsamples for which the rule chooses this k.
+        Numbers of clusters that were compared.
+    separation : ndarray of shape (n_k,) or None
+        Without an estimator: separation of the weakest of so many clusters, at most 8, that is the
+        difference of log density between its mode and the saddle to a higher mode, in standard
+        errors.
     without_clusters : ndarray of shape (n_k,)
-        Highest stability on reference data without clusters, at the chosen k and, if needed, at the
-        most stable k. NaN at other k, if the choice was uncertain before this comparison, and for
-        kernel matrices.
+        The highest separation, or stability, in reference data without clusters. With an estimator
+        it is computed at the chosen k and, if needed, at the most stable k, and NaN at other k and
+        if the choice was uncertain before this comparison. NaN for kernel matrices.
+    stability, spread : ndarray of shape (n_k,) or None
+        With an estimator: mean and standard deviation of the adjusted Rand index between two
+        subsamples.
+    worst_cluster : ndarray of shape (n_k,) or None
+        With an estimator: mean Jaccard index of the least stable cluster.
+    support : ndarray of shape (n_k,) or None
+        With an estimator: fraction of bootstrap samples of the subsamples for which the rule
+        chooses this k.
     """
 
     n_clusters: int
     uncertain: bool
     statement: str
+    candidates: tuple[int, ...]
     k_values: np.ndarray
-    stability: np.ndarray
-    spread: np.ndarray
-    worst_cluster: np.ndarray
-    support: np.ndarray
     without_clusters: np.ndarray
+    separation: np.ndarray | None = None
+    stability: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    worst_cluster: np.ndarray | None = None
+    support: np.ndarray | None = None
 
     def plot(self, ax=None):
-        """Plot stability against the number of clusters and mark the chosen number.
+        """Plot separation or stability against the number of clusters and mark the choice.
 
         Parameters
         ----------
@@ -93,6 +116,102 @@ class ClusterNumberChoice:
         return plot_n_clusters(self, ax, nearly=NEARLY)
 
 
+def separated_number(
+    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False
+) -> ClusterNumberChoice:
+    """Choose the number of clusters by the separation of density modes.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n, d)
+        Rows, or a kernel matrix.
+    weights : ndarray of shape (n,) or None
+    kernel : str or callable
+        Distances are those of its feature space.
+    rng : numpy Generator
+    k_range : iterable of int, optional
+        Numbers to choose from, by default all.
+    sampled : bool
+        Whether X is a sample of more rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(60, 2)) + 9 * i for i in range(5)])
+    >>> separated_number(X, None, "rbf", rng).n_clusters
+    5
+    """
+    precomputed = isinstance(kernel, str) and kernel == "precomputed"
+    data = make_input(MemoryRows(X), weights, None, merge=not precomputed)
+    rows = X[:, data.source] if precomputed else data.X.take(slice(None))
+    found = separations(rows, data.weights, kernel, rng)
+    null = np.nan if precomputed else _reference_separation(rows, kernel, rng)
+    level = max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
+    ks = np.arange(1, len(found) + 1)
+    if k_range is not None:
+        ks = np.array(_whole_numbers(k_range, 1, len(data.weights), "X has"))
+    heights = np.full(max(ks[-1], len(found)) + 1, level)
+    heights[: len(found)] = np.maximum(found, level)
+    drops = np.log(heights[ks - 1] / heights[ks])
+    order = np.argsort(-drops, kind="stable")
+    near = order[drops[order] > drops[order[0]] - RIVAL][:MOST_CANDIDATES]
+    candidates = tuple(int(k) for k in ks[near])
+    if candidates == (1,) and heights[1] > level + ABOVE_NOISE and 2 in ks:
+        candidates = (1, 2)
+    shown = max(int((heights > level).sum()), *candidates) + 1
+    curve = np.append(found, np.zeros(shown))[:shown]
+    statement, few = _separation_statement(candidates, curve, null), False
+    if sampled and len(data.weights) < SAMPLED_ROWS * candidates[0]:
+        few = True
+        statement = (
+            f"Uncertain: {candidates[0]} clusters or more. A sample of {len(data.weights)} rows is "
+            "too small for so many; raise max_samples."
+        )
+    return ClusterNumberChoice(
+        n_clusters=candidates[0],
+        uncertain=few or len(candidates) > 1,
+        statement=statement,
+        candidates=candidates,
+        k_values=np.arange(1, shown + 1),
+        without_clusters=np.full(shown, null),
+        separation=curve,
+    )
+
+
+def _reference_separation(X, kernel, rng) -> float:
+    """Return the highest separation of a second mode in reference data without clusters."""
+    few = X[np.sort(rng.permutation(X.shape[0])[:REFERENCE_ROWS])]
+    clouds = shapeless(few, rng)
+    seconds = [separations(cloud, np.ones(cloud.shape[0]), kernel, rng)[1:2] for cloud in clouds]
+    return float(max((second[0] for second in seconds if len(second)), default=0.0))
+
+
+def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
+    k = candidates[0]
+    without = "" if np.isnan(null) else f" (2 in data without clusters: {null:.1f})"
+
+    def height(number: int) -> str:
+        return f"{curve[number - 1]:.1f}" + (" or more" if curve[number - 1] >= CLEAR else "")
+
+    if len(candidates) > 1:
+        *others, last = (str(number) for number in sorted(candidates))
+        shown = sorted({*candidates, max(candidates) + 1} - {1})
+        heights = ", ".join(f"{height(number)} of {number} clusters" for number in shown)
+        return (
+            f"Uncertain: {', '.join(others)} or {last} clusters. Separation of the weakest cluster "
+            f"in standard errors of the density: {heights}{without}."
+        )
+    if k == 1:
+        return (
+            "1 cluster: the separation of a second one would be only "
+            f"{height(2)} standard errors of the density{without}."
+        )
+    return (
+        f"{k} clusters: the weakest is separated by {height(k)} standard errors of the density, "
+        f"the weakest of {k + 1} by {height(k + 1)}{without}."
+    )
+
+
 def stable_number(
     X, estimator: Any, k_range=None, n_subsamples=None, max_samples: int = 1000, random_state=None
 ) -> ClusterNumberChoice:
@@ -102,8 +221,8 @@ def stable_number(
     pairwise = get_tags(estimator).input_tags.pairwise
     if n_subsamples is None:
         n_subsamples = MANY_PARTS if X.shape[0] <= FEW_ROWS else FEW_PARTS
-    _check_count("n_subsamples", n_subsamples, 3)
-    _check_count("max_samples", max_samples, 10)
+    check_count("n_subsamples", n_subsamples, 3)
+    check_count("max_samples", max_samples, 10)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     X = _part(X, rows, pairwise)
@@ -127,7 +246,8 @@ def _last_step(estimator: Any) -> Any:
     return last
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raise an error unless the value is a whole number that is large enough."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}; got {value!r}.")
 
@@ -138,13 +258,15 @@ def _numbers_to_try(k_range, most: int) -> list[int]:
         raise ValueError("X has too few distinct rows: a subsample has fewer than two.")
     if k_range is None:
         return list(range(2, max(min(LARGEST, most // 3), 2) + 1))
+    return _whole_numbers(k_range, 2, most, "a subsample has")
+
+
+def _whole_numbers(k_range, least: int, most: int, what_has: str) -> list[int]:
     ks = sorted(set(k_range))
-    if not ks or any(not isinstance(k, (int, np.integer)) or k < 2 for k in ks):
-        raise ValueError(f"k_range must be whole numbers, each at least 2; got {k_range!r}.")
+    if not ks or any(not isinstance(k, (int, np.integer)) or k < least for k in ks):
+        raise ValueError(f"k_range must be whole numbers, each at least {least}; got {k_range!r}.")
     if ks[-1] > most:
-        raise ValueError(
-            f"k_range goes up to {ks[-1]}, but a subsample has only {most} distinct rows."
-        )
+        raise ValueError(f"k_range goes up to {ks[-1]}, but {what_has} only {most} distinct rows.")
     return [int(k) for k in ks]
 
 
@@ -275,10 +397,13 @@ def _decide(ks, agreement, n_parts: int, rng) -> ClusterNumberChoice:
     support = _support(agreement, n_parts, rng)
     spread = agreement[:, :, 0].std(axis=1)
     doubt = _doubt(values, at, stability, support)
+    likely = np.argsort(-support, kind="stable")[:MOST_CANDIDATES]
+    likely = likely[support[likely] > 1.0 - DECIDED]
     return ClusterNumberChoice(
         n_clusters=int(values[at]),
         uncertain=doubt is not None,
         statement=doubt or _certainty(values[at], stability[at], support[at]),
+        candidates=(int(values[at]), *values[likely[likely != at]].tolist()),
         k_values=values,
         stability=stability,
         spread=spread,
