@@ -29,9 +29,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state, get_tags
 
-from ._core.dedup import count_distinct, make_input
+from ._core.dedup import FitInput, count_distinct, make_input
 from ._data.source import MemoryRows
-from ._density_modes import CLEAR, separations
+from ._density_modes import CLEAR, separations, whitened
+from .least_squares._fit import DENSE_SHARE, ROWS_PER_COLUMN, WIDEST_WHITENED
 from .least_squares._resampling import pair_agreement, subsamples
 
 LARGEST = 15
@@ -143,7 +144,7 @@ def separated_number(
     """
     precomputed = isinstance(kernel, str) and kernel == "precomputed"
     data = make_input(MemoryRows(X), weights, None, merge=not precomputed)
-    rows = X[:, data.source] if precomputed else data.X.take(slice(None))
+    rows = X[:, data.source] if precomputed else _metric(data, kernel, rng)
     found = separations(rows, data.weights, kernel, rng)
     null = np.nan if precomputed else _reference_separation(rows, kernel, rng)
     level = max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
@@ -158,6 +159,8 @@ def separated_number(
     candidates = tuple(int(k) for k in ks[near])
     if candidates == (1,) and heights[1] > level + ABOVE_NOISE and 2 in ks:
         candidates = (1, 2)
+    if 1 not in candidates and heights[candidates[0] - 1] <= null and 1 in ks:
+        candidates = (*candidates[: MOST_CANDIDATES - 1], 1)
     shown = max(int((heights > level).sum()), *candidates) + 1
     curve = np.append(found, np.zeros(shown))[:shown]
     statement, few = _separation_statement(candidates, curve, null), False
@@ -176,6 +179,18 @@ def separated_number(
         without_clusters=np.full(shown, null),
         separation=curve,
     )
+
+
+def _metric(data: FitInput, kernel: Any, rng):
+    """Return the rows, dense and whitened if a fit would do the same."""
+    rows = data.X.take(slice(None))
+    n, d = rows.shape
+    if sparse.issparse(rows) and rows.nnz >= DENSE_SHARE * n * d:
+        rows = rows.toarray()
+    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
+    if kernel != "rbf" or not narrow or sparse.issparse(rows):
+        return rows
+    return whitened(np.asarray(rows, np.float64), data.weights, rng)
 
 
 def _reference_separation(X, kernel, rng) -> float:

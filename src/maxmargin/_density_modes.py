@@ -14,6 +14,9 @@ ACM 60, 2013). Clusters of any shape, size and number are modes.
 Neighbours are the nearest by :math:`|x_i - x_j|^2 / (s_i s_j)` with the distance s_i to the seventh
 neighbour (Zelnik-Manor & Perona 2004): otherwise, in many dimensions, the nearest neighbours of a
 wide cluster's rows are in a narrow cluster.
+
+Elongated clusters are made round first, by the covariance of differences between neighbours (Art,
+Gnanadesikan & Kettenring, Utilitas Mathematica 21A, 1982), which needs no labels.
 """
 
 from __future__ import annotations
@@ -27,12 +30,13 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from ._core.features import evaluate_kernel, kernel_diagonal, kernel_params
 from ._data.source import MemoryRows
 from .least_squares._numba import nearest
-from .least_squares._similarity import filled_matrix
+from .least_squares._similarity import filled_matrix, whitening_axes
 
 SCALES = (7, 10)  # numbers of neighbours
 LOCAL = 7  # the neighbour whose distance is the local scale
 LEAST_ROWS = 4  # of a mode
 ROWS_PER_NEIGHBOR = 4
+WHITENINGS = 2
 CLEAR = 8.0  # standard errors; more make no difference
 STRIP = 256
 
@@ -67,6 +71,29 @@ def separations(X: Any, weights: np.ndarray, kernel: Any, rng: np.random.Generat
     for curve, own in zip(curves, found):
         curve[: len(own)] = np.minimum(own, CLEAR)
     return curves.mean(axis=0)
+
+
+def whitened(X: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows in axes in which differences between neighbours have unit covariance.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2)) * [1.0, 20.0]
+    >>> sides = whitened(X, np.ones(400), rng).std(axis=0)
+    >>> bool(sides.max() < 10 * sides.min())
+    True
+    """
+    n, d = X.shape
+    count = min(LOCAL, n - 1)
+    for _ in range(WHITENINGS):
+        neighbours, _ = scaled_neighbours(squared_distances(X, "rbf", rng), count)
+        steps = X[neighbours] - X[:, None]
+        # Rows of wide and of narrow clusters count the same.
+        steps /= np.sqrt(np.maximum((steps**2).mean(axis=(1, 2), keepdims=True), 1e-300))
+        shares = np.repeat(weights, count)
+        X = X @ whitening_axes(steps.reshape(-1, d), np.zeros(n * count), shares)
+    return X
 
 
 def squared_distances(X: Any, kernel: Any, rng: np.random.Generator) -> np.ndarray:
