@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.datasets import make_blobs
 
 from maxmargin import MaxMarginClustering, choose_n_clusters
-from maxmargin._cluster_number import separated_number
 from maxmargin._density_modes import (
     LEAST_ROWS,
     log_density,
@@ -19,7 +18,9 @@ from maxmargin._density_modes import (
     scaled_neighbours,
     separations,
     squared_distances,
+    whitened,
 )
+from maxmargin._separated_number import separated_number
 
 matplotlib.use("Agg")
 
@@ -94,7 +95,7 @@ def test_separations_do_not_depend_on_the_unit():
 CLEAR_SETS = {
     "25 blobs": (make_blobs(750, 6, centers=25, center_box=(-20, 20), random_state=0)[0], 25),
     "40:1": (make_blobs([600, 100, 15], 4, cluster_std=0.5, random_state=1)[0], 3),
-    "rings": (rings(300, 150), 2),
+    "rings": (rings(300, 300, seed=1), 2),
     "one ring": (rings(200), 1),
     "cloud": (np.random.default_rng(0).normal(size=(300, 4)) * [4, 1, 1, 1], 1),
     "box": (np.random.default_rng(0).random((300, 2)), 1),
@@ -113,9 +114,12 @@ def test_clear_numbers(name):
 
 
 def test_elongated_clusters_are_made_round():
-    X, _ = make_blobs([150, 150], 5, centers=[[0] * 5, [7] + [0] * 4], random_state=0)
-    stretched = X * [1, 30, 1, 1, 1]
-    assert choose_n_clusters(stretched, random_state=0).n_clusters == 2
+    X, _ = make_blobs([150, 150], 5, centers=[[0] * 5, [9] + [0] * 4], random_state=0)
+    X = X * [1, 10, 10, 1, 10]
+    rng, weights = np.random.default_rng(0), np.ones(300)
+    raw, round_ = (separations(Z, weights, "rbf", rng)[1] for Z in (X, whitened(X, weights, rng)))
+    assert raw + 1 < round_
+    assert choose_n_clusters(X, random_state=0).n_clusters == 2
 
 
 def test_nothing_separates_overlapping_clusters():
@@ -123,7 +127,7 @@ def test_nothing_separates_overlapping_clusters():
     X, _ = make_blobs([100] * 6, 3, center_box=(-4, 4), cluster_std=1.2, random_state=1)
     choice = choose_n_clusters(X, random_state=0)
     assert choice.uncertain and 2 <= len(choice.candidates) <= 3
-    for k in choice.candidates[choice.candidates == 1 :]:
+    for k in choice.candidates:
         if k > 1:
             assert f"{choice.separation[k - 1]:.1f} of {k} clusters" in choice.statement
 
@@ -149,8 +153,13 @@ def test_topics_are_counted():
     rate = np.full((3, 200), 0.002)
     rate[np.arange(200) % 3, np.arange(200)] = 0.12
     words = sparse.csr_matrix(rng.poisson(np.repeat(rate, 60, axis=0)).astype(float))
-    choice = choose_n_clusters(words[np.diff(words.indptr) > 0], random_state=0)
-    assert 3 in choice.candidates
+    choice = choose_n_clusters(words, k_range=range(2, 6), random_state=0)
+    assert choice.n_clusters == 3 and not choice.uncertain and choice.separation is None
+    words.indices = rng.permutation(words.indices)
+    words.sum_duplicates()
+    choice = choose_n_clusters(words, k_range=range(2, 6), random_state=0)
+    assert choice.n_clusters == 1 and choice.uncertain
+    assert choice.statement.startswith("Uncertain: 1 cluster, or ")
 
 
 def test_a_sample_that_is_too_small_is_told():

@@ -123,7 +123,7 @@ def test_the_number_of_clusters_is_chosen_and_its_certainty_told():
     assert adjusted_rand_score(y, model.labels_) == 1.0
     assert model.report_[1].startswith("4 clusters: the weakest is separated by")
     assert model.decision_function(X).shape == (80, 4)
-    X, _ = make_blobs([60, 60, 60], 2, cluster_std=2.0, center_box=(-5, 5), random_state=1)
+    X, _ = make_blobs([60, 60, 60], 2, cluster_std=2.0, center_box=(-6, 6), random_state=1)
     with pytest.warns(UserWarning, match=r"Uncertain: \d.* or \d clusters"):
         MaxMarginClustering(random_state=0, n_resamples=0).fit(X)
 

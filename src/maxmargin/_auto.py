@@ -42,11 +42,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._cluster_number import separated_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
+from ._separated_number import number_of_clusters
 from .constraints import PairwiseConstraints
 from .least_squares._fit import (
     DENSE_SHARE,
@@ -288,7 +288,7 @@ class MaxMarginClustering(BaseMarginClustering):
         X = data.X.take(rows)
         if self._pairwise:
             X = X[:, data.source[rows]]
-        choice = separated_number(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
+        choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
         return choice.n_clusters, [choice.statement]

@@ -1,19 +1,14 @@
-"""Choose the number of clusters: by the separation of density modes, or by stability.
+"""Choose the number of clusters of an estimator by stability under subsampling.
 
-Without an estimator (:func:`separated_number`), clusters are modes of the density
-(:mod:`maxmargin._density_modes`). Modes are sorted by their separation; the number of clusters is
-where the separation falls most, relative to the next mode. Modes that are not better separated than
-in reference data without clusters do not count, so that the answer may be one cluster. The choice
-is uncertain if the separation falls nearly as much at another number.
+For every number k of clusters, random subsamples (70 % of the rows) are clustered, and the labels
+are compared on the rows that two subsamples share. Stability(k) is the mean adjusted Rand index
+over pairs of subsamples. A coarse division into a few well separated groups is stable, too.
+Therefore the rule takes the largest k that is nearly as stable as the best and whose clusters are
+all stable by their Jaccard index (Hennig, "Cluster-wise assessment of cluster stability",
+Computational Statistics & Data Analysis 52, 2007).
 
-With an estimator (:func:`stable_number`), random subsamples (70 % of the rows) are clustered for
-every number k of clusters, and the labels are compared on the rows that two subsamples share.
-Stability(k) is the mean adjusted Rand index over pairs of subsamples. A coarse division into a few
-well separated groups is stable, too. Therefore the rule takes the largest k that is nearly as
-stable as the best and whose clusters are all stable by their Jaccard index (Hennig, "Cluster-wise
-assessment of cluster stability", Computational Statistics & Data Analysis 52, 2007). The choice is
-marked uncertain if stability is low, if it does not decrease within the range of k, or if it is not
-higher than for reference data without clusters.
+The choice is marked uncertain if stability is low, if it does not decrease within the range of k,
+or if it is not higher than for reference data without clusters.
 """
 
 from __future__ import annotations
@@ -29,10 +24,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state, get_tags
 
-from ._core.dedup import FitInput, count_distinct, make_input
+from ._core.dedup import count_distinct
 from ._data.source import MemoryRows
-from ._density_modes import CLEAR, separations, whitened
-from .least_squares._fit import DENSE_SHARE, ROWS_PER_COLUMN, WIDEST_WHITENED
 from .least_squares._resampling import pair_agreement, subsamples
 
 LARGEST = 15
@@ -44,12 +37,6 @@ CLOUDS = 4  # reference data sets of each kind
 CLOUD_PARTS = 3
 REDRAWS = 1000
 FEW_ROWS, MANY_PARTS, FEW_PARTS = 500, 10, 6
-NOISE_LEVEL = 2.0  # separations below this do not count
-TYPICAL = 3.0  # without clusters, if there are no reference data
-RIVAL = 0.3  # difference of log ratios up to which another number is possible
-ABOVE_NOISE = 1.0  # standard errors above data without clusters that make one cluster uncertain
-SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
-REFERENCE_ROWS = 1500
 MOST_CANDIDATES = 3
 
 
@@ -117,116 +104,6 @@ class ClusterNumberChoice:
         return plot_n_clusters(self, ax, nearly=NEARLY)
 
 
-def separated_number(
-    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False
-) -> ClusterNumberChoice:
-    """Choose the number of clusters by the separation of density modes.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n, d)
-        Rows, or a kernel matrix.
-    weights : ndarray of shape (n,) or None
-    kernel : str or callable
-        Distances are those of its feature space.
-    rng : numpy Generator
-    k_range : iterable of int, optional
-        Numbers to choose from, by default all.
-    sampled : bool
-        Whether X is a sample of more rows.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(size=(60, 2)) + 9 * i for i in range(5)])
-    >>> separated_number(X, None, "rbf", rng).n_clusters
-    5
-    """
-    precomputed = isinstance(kernel, str) and kernel == "precomputed"
-    data = make_input(MemoryRows(X), weights, None, merge=not precomputed)
-    rows = X[:, data.source] if precomputed else _metric(data, kernel, rng)
-    found = separations(rows, data.weights, kernel, rng)
-    null = np.nan if precomputed else _reference_separation(rows, kernel, rng)
-    level = max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
-    ks = np.arange(1, len(found) + 1)
-    if k_range is not None:
-        ks = np.array(_whole_numbers(k_range, 1, len(data.weights), "X has"))
-    heights = np.full(max(ks[-1], len(found)) + 1, level)
-    heights[: len(found)] = np.maximum(found, level)
-    drops = np.log(heights[ks - 1] / heights[ks])
-    order = np.argsort(-drops, kind="stable")
-    near = order[drops[order] > drops[order[0]] - RIVAL][:MOST_CANDIDATES]
-    candidates = tuple(int(k) for k in ks[near])
-    if candidates == (1,) and heights[1] > level + ABOVE_NOISE and 2 in ks:
-        candidates = (1, 2)
-    if 1 not in candidates and heights[candidates[0] - 1] <= null and 1 in ks:
-        candidates = (*candidates[: MOST_CANDIDATES - 1], 1)
-    shown = max(int((heights > level).sum()), *candidates) + 1
-    curve = np.append(found, np.zeros(shown))[:shown]
-    statement, few = _separation_statement(candidates, curve, null), False
-    if sampled and len(data.weights) < SAMPLED_ROWS * candidates[0]:
-        few = True
-        statement = (
-            f"Uncertain: {candidates[0]} clusters or more. A sample of {len(data.weights)} rows is "
-            "too small for so many; raise max_samples."
-        )
-    return ClusterNumberChoice(
-        n_clusters=candidates[0],
-        uncertain=few or len(candidates) > 1,
-        statement=statement,
-        candidates=candidates,
-        k_values=np.arange(1, shown + 1),
-        without_clusters=np.full(shown, null),
-        separation=curve,
-    )
-
-
-def _metric(data: FitInput, kernel: Any, rng):
-    """Return the rows, dense and whitened if a fit would do the same."""
-    rows = data.X.take(slice(None))
-    n, d = rows.shape
-    if sparse.issparse(rows) and rows.nnz >= DENSE_SHARE * n * d:
-        rows = rows.toarray()
-    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
-    if kernel != "rbf" or not narrow or sparse.issparse(rows):
-        return rows
-    return whitened(np.asarray(rows, np.float64), data.weights, rng)
-
-
-def _reference_separation(X, kernel, rng) -> float:
-    """Return the highest separation of a second mode in reference data without clusters."""
-    few = X[np.sort(rng.permutation(X.shape[0])[:REFERENCE_ROWS])]
-    clouds = shapeless(few, rng)
-    seconds = [separations(cloud, np.ones(cloud.shape[0]), kernel, rng)[1:2] for cloud in clouds]
-    return float(max((second[0] for second in seconds if len(second)), default=0.0))
-
-
-def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
-    k = candidates[0]
-    without = "" if np.isnan(null) else f" (2 in data without clusters: {null:.1f})"
-
-    def height(number: int) -> str:
-        return f"{curve[number - 1]:.1f}" + (" or more" if curve[number - 1] >= CLEAR else "")
-
-    if len(candidates) > 1:
-        *others, last = (str(number) for number in sorted(candidates))
-        shown = sorted({*candidates, max(candidates) + 1} - {1})
-        heights = ", ".join(f"{height(number)} of {number} clusters" for number in shown)
-        return (
-            f"Uncertain: {', '.join(others)} or {last} clusters. Separation of the weakest cluster "
-            f"in standard errors of the density: {heights}{without}."
-        )
-    if k == 1:
-        return (
-            "1 cluster: the separation of a second one would be only "
-            f"{height(2)} standard errors of the density{without}."
-        )
-    return (
-        f"{k} clusters: the weakest is separated by {height(k)} standard errors of the density, "
-        f"the weakest of {k + 1} by {height(k + 1)}{without}."
-    )
-
-
 def stable_number(
     X, estimator: Any, k_range=None, n_subsamples=None, max_samples: int = 1000, random_state=None
 ) -> ClusterNumberChoice:
@@ -273,10 +150,11 @@ def _numbers_to_try(k_range, most: int) -> list[int]:
         raise ValueError("X has too few distinct rows: a subsample has fewer than two.")
     if k_range is None:
         return list(range(2, max(min(LARGEST, most // 3), 2) + 1))
-    return _whole_numbers(k_range, 2, most, "a subsample has")
+    return whole_numbers(k_range, 2, most, "a subsample has")
 
 
-def _whole_numbers(k_range, least: int, most: int, what_has: str) -> list[int]:
+def whole_numbers(k_range, least: int, most: int, what_has: str) -> list[int]:
+    """Return the sorted numbers of ``k_range``; raise an error if one is out of bounds."""
     ks = sorted(set(k_range))
     if not ks or any(not isinstance(k, (int, np.integer)) or k < least for k in ks):
         raise ValueError(f"k_range must be whole numbers, each at least {least}; got {k_range!r}.")
@@ -328,7 +206,7 @@ def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
     floor = choice.stability - choice.spread / np.sqrt(n_parts)
     for at in (chosen, int(choice.stability.argmax())):
         if np.isnan(null[at]):
-            null[at] = _without_clusters(estimator, X, int(choice.k_values[at]), rng)
+            null[at] = stability_without_clusters(estimator, X, int(choice.k_values[at]), rng)
         if floor[at] > null[at]:
             return replace(choice, without_clusters=null)
     statement = (
@@ -339,7 +217,7 @@ def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
     return replace(choice, uncertain=True, statement=statement, without_clusters=null)
 
 
-def _without_clusters(estimator, X, k: int, rng) -> float:
+def stability_without_clusters(estimator, X, k: int, rng) -> float:
     """Return the highest stability of k clusters on reference data without clusters."""
     found = []
     for cloud in shapeless(X, rng, CLOUDS):

@@ -12,14 +12,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_array, check_random_state
 from threadpoolctl import threadpool_limits
 
-from ._cluster_number import (
-    ClusterNumberChoice,
-    check_count,
-    separated_number,
-    stable_number,
-)
+from ._cluster_number import ClusterNumberChoice, check_count, stable_number
 from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
+from ._separated_number import number_of_clusters
 from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
 from .least_squares._fit import Settings, kernel_map, label_problem, random_starts, search_settings
@@ -177,8 +173,9 @@ def choose_n_clusters(
 
     Without an estimator, clusters are modes of the density of any shape, and the number is where
     their separation falls most (see :class:`maxmargin.model_selection.ClusterNumberChoice`). This
-    takes less time than one fit. With an estimator, the number is chosen by the stability of its
-    clusters under subsampling.
+    takes less time than one fit. For rows of mostly zeros, such as word counts, the number is that
+    of stable k-means clusters of their leading singular vectors. With an estimator, the number is
+    chosen by the stability of its clusters under subsampling.
 
     Parameters
     ----------
@@ -187,8 +184,8 @@ def choose_n_clusters(
     estimator : clusterer, optional
         Any estimator with ``n_clusters`` and ``fit_predict``, or a pipeline that ends in one.
     k_range : iterable of int, optional
-        Numbers to choose from. With an estimator each must be at least 2; by default 2 to 15, fewer
-        if there are few rows. Without, there is no limit by default.
+        Numbers to choose from. With an estimator, and for word counts, each must be at least 2. By
+        default 2 to 15 with an estimator, fewer if there are few rows; any number without.
     n_subsamples : int, optional
         Only with an estimator: number of subsamples clustered for every k, at least 3. By default
         10 for up to 500 rows, because stability varies more on small data sets, and 6 for more.
@@ -229,4 +226,4 @@ def choose_n_clusters(
     n, kernel = X.shape[0], kind_of_rows(X).kernel
     rows = np.sort(rng.choice(n, min(n, most), replace=False))
     with one_thread():
-        return separated_number(X[rows], None, kernel, rng, k_range, sampled=n > most)
+        return number_of_clusters(X[rows], None, kernel, rng, k_range, sampled=n > most)
