@@ -44,18 +44,15 @@ from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
+from ._core.links import Links
 from ._core.model import Model, decisions, lead_losses
 from ._data.source import MemoryRows, RowSource
 from ._separated_number import number_of_clusters
-from .constraints import PairwiseConstraints
-from .least_squares._fit import (
-    DENSE_SHARE,
-    Details,
-    Settings,
-    fit_least_squares,
-)
+from .constraints import checked_constraints
+from .least_squares._few_labels import KnownDetails, fit_known_labels
+from .least_squares._fit import DENSE_SHARE, Details, Settings
+from .least_squares._link_weights import fit_with_links
 from .least_squares._resampling import matched
-from .pairwise import PairwiseMarginClustering
 
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
@@ -63,7 +60,6 @@ LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
-WITHOUT_LINKS = ("size_prior", "spreads", "time_budget")
 TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
 
 
@@ -148,7 +144,7 @@ class MaxMarginClustering(BaseMarginClustering):
         },
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
-        "size_prior": [Interval(Real, 0, 1, closed="right")],
+        "size_prior": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
         "spreads": ["boolean"],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
@@ -160,7 +156,7 @@ class MaxMarginClustering(BaseMarginClustering):
         n_clusters=None,
         *,
         kernel="auto",
-        size_prior=0.75,
+        size_prior="auto",
         spreads=True,
         balance=0.05,
         n_init="auto",
@@ -219,14 +215,18 @@ class MaxMarginClustering(BaseMarginClustering):
 
     # -- checks while the number of clusters is unknown -------------------------------------------
 
-    def _checked_links(self, constraints, n: int, known) -> Any:
-        if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
-            constraints = None
-        if constraints is None:
+    def _checked_links(self, constraints, n: int, known) -> Links | None:
+        if constraints is None or checked_constraints(constraints, n).n_links == 0:
             return None
-        return PairwiseMarginClustering(self.n_clusters or 2**31)._checked_links(
-            constraints, n, known
-        )
+        contradiction = constraints.contradiction(self.n_clusters, known)
+        if contradiction is not None:
+            warnings.warn(
+                f"constraints contradict each other: {contradiction}. Links of less weight are "
+                "violated; report_ says how many.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return constraints.links()
 
     def _check_counts(self, X, weights) -> None:
         number = copy(self)
@@ -238,10 +238,13 @@ class MaxMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
-        if data.links is None:
-            model = fit_least_squares(data, self._settings(k, kind))
+        named = len(np.unique(data.known[data.known >= 0]))
+        if named == k > 1:
+            model = fit_known_labels(data, self._settings(k, kind))
+            if self.n_clusters is None and model.details.unnamed is not None:
+                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
-            model = self._with_constraints(k, kind)._fit_model(data)
+            model = fit_with_links(data, self._settings(k, kind))
         report = [kind.sentence, *told]
         return replace(model, extras={**model.extras, "n_clusters_": k, "report_": report})
 
@@ -254,26 +257,13 @@ class MaxMarginClustering(BaseMarginClustering):
             size_prior=self.size_prior,
             whiten=True,
             spreads=self.spreads,
+            connected=self.spreads,
             balance=self.balance,
             n_init=self.n_init,
             max_samples=self.max_samples,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
         )
-
-    def _with_constraints(self, k: int, kind: Kind) -> PairwiseMarginClustering:
-        """Return the estimator for constraints; reject parameters that it would ignore."""
-        defaults = type(self)().get_params()
-        given = [name for name in WITHOUT_LINKS if getattr(self, name) != defaults[name]]
-        if given:
-            raise ValueError(
-                f"{', '.join(given)} cannot be set together with constraints: "
-                "PairwiseMarginClustering, which is used then, does not have it."
-            )
-        shared = {name: getattr(self, name) for name in ("n_init", "random_state", "n_jobs")}
-        if self.balance != defaults["balance"]:
-            shared["balance"] = self.balance
-        return PairwiseMarginClustering(k, kernel=kind.kernel, **shared)
 
     def _number(self, data: FitInput, kind: Kind) -> tuple[int, list[str]]:
         """Return the number of clusters, and the sentence about it if it was chosen."""
@@ -295,19 +285,15 @@ class MaxMarginClustering(BaseMarginClustering):
 
     def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        if data.links is not None:
-            broken = data.constraints.violations(host_labels(labels)).n_links
-            sentences = [
-                f"{data.constraints.n_links} constraints were used by PairwiseMarginClustering; "
-                f"{broken} of them are violated."
-            ]
-            return found | {"report_": model.extras["report_"] + sentences}
-        if model.details.calibration is not None and data.X.in_memory:
+        known = isinstance(model.details, KnownDetails)
+        if not known and model.details.calibration is not None and data.X.in_memory:
             calibration = model.extras["_calibration"]
             own = host_labels(labels)
             found["confidence_"] = model.details.confidence(own, lead, data, calibration)
             found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
-        sentences = list(self._sentences(model, data, found))
+        sentences = model.details.sentences if known else list(self._sentences(model, data, found))
+        if data.links is not None:
+            sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
@@ -318,11 +304,19 @@ class MaxMarginClustering(BaseMarginClustering):
                 "The rows were clustered twice, the second time after whitening by the covariance "
                 f"within the first clusters: {d} columns are few enough to estimate it."
             )
+        yield from self._sizes_told(model)
         if model.details.by_spread:
             yield (
                 "The clusters differ in spread, not in location: they are those of a mixture with "
                 "a scale per cluster, and their objective need not be the lowest."
             )
+        if model.details.connected:
+            told = (
+                ""
+                if not model.details.by_connection
+                else (", and their objective need not be the lowest")
+            )
+            yield f"The clusters are connected groups of rows that are apart{told}."
         fitted = len(model.details.chosen)
         if n > self.max_samples:
             yield (
@@ -349,6 +343,15 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
             )
 
+    def _sizes_told(self, model: Model) -> Iterator[str]:
+        """Yield the sentence about the size prior if it was compared."""
+        tried = model.details.size_margins
+        if self.size_prior != "auto" or not tried:
+            return
+        chosen = model.extras["size_prior_"]
+        told = ", ".join(f"{margin:.2f} with {p:g}" for p, margin in tried.items())
+        yield f"size_prior={chosen:g} was used; mean leave-one-out margin: {told}."
+
     def confidence(self, X) -> np.ndarray:
         """Return the confidence in the predicted cluster of every row.
 
@@ -365,7 +368,7 @@ class MaxMarginClustering(BaseMarginClustering):
         """
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
-            raise ValueError("confidence needs a fit with n_resamples > 0 and without constraints.")
+            raise ValueError("confidence needs a fit with n_resamples > 0.")
         labels, lead = decisions(self.decision_function(X))
         return self._calibration.confidence(lead, labels)
 
@@ -406,6 +409,15 @@ class Alternative:
     labels: np.ndarray
     agreement: float
     shortfall: float
+
+
+def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
+    """Yield the sentences about the constraints."""
+    count = data.constraints.n_links
+    broken = data.constraints.violations(labels).n_links
+    yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
+    if model.details.link_weight is not None:
+        yield f"Rows with constraints have the weight {model.details.link_weight}."
 
 
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:

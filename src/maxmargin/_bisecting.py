@@ -220,8 +220,10 @@ class BisectingMarginClustering(BaseMarginClustering):
                 mine = np.searchsorted(names, aim[indices]).clip(max=len(names) - 1)
                 near = np.where(names[mine] == aim[indices], mine, near)
                 start = (groups[near] > 0).astype(np.int64)
-            # Every other split depends on the first: its search is repeated.
-            times = FIRST_SPLITS if len(indices) == len(weights) and start is None else 1
+            # Every other split depends on the first: its search is repeated. An estimator that is
+            # given has its own n_init.
+            first = len(indices) == len(weights) and start is None and self.estimator is None
+            times = FIRST_SPLITS if first else 1
             clusters = max(1, round(share * k) // 2)
             found = [
                 self._fit_split(X, sample, indices, two_way, start, clusters) for _ in range(times)

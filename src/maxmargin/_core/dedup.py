@@ -79,7 +79,7 @@ class FitInput:
         return bool((self.known >= 0).any())
 
     def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
-        """Return rows to fit on: all, or those with known labels and a random choice of others."""
+        """Return rows to fit on: all, or those with known labels, with links and random others."""
         n = len(self.weights)
         if max_samples is None or n <= max_samples:
             return np.arange(n)
@@ -88,7 +88,11 @@ class FitInput:
                 f"kernel='precomputed' needs max_samples >= n_samples = {n}, got "
                 f"max_samples={max_samples}: columns of a kernel matrix cannot be left out."
             )
-        known = self.rng.permutation(np.flatnonzero(self.known >= 0))[:max_samples]
+        known = self.rng.permutation(np.flatnonzero(self.known >= 0))
+        if self.links is not None:
+            linked = np.setdiff1d(self.links.rows(), known)
+            known = np.concatenate([known, self.rng.permutation(linked)])
+        known = known[:max_samples]
         others = np.setdiff1d(np.arange(n), known)
         more = self.rng.choice(others, max_samples - len(known), replace=False)
         return np.sort(np.concatenate([known, more]))

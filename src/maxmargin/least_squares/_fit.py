@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,35 +17,30 @@ from .._core.dedup import FitInput, make_input
 from .._core.features import (
     KERNELS,
     FeatureMap,
-    fit_features,
     kernel_basis,
     kernel_params,
     mapped_rows,
 )
+from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
-from .._core.rivals import held_labels, kmeans_partition
-from .._core.rows import Rows
+from .._core.rivals import agreement
 from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
-    COARSE,
     GENTLE,
     SHAKES,
     Found,
     LabelProblem,
     SearchSettings,
-    adapted_sizes,
-    grown_labels,
     keep_known,
     predictive_fit,
     promised,
-    random_labels,
     search_labels,
     settle,
-    supervised_labels,
 )
+from ._links import repaired, search_with_links
 from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
 from ._scale_mixture import spread_clusters
 from ._similarity import (
@@ -58,11 +52,17 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
+from ._size_search import SAME, SIZE_PRIORS, search_sizes, warn_about_sizes
+from ._starts import (
+    connected_of,
+    partition_of,
+    partitions_of,
+    random_starts,
+    rivals_of,
+    starts_from_known,
+)
 
-AUTO_STARTS = 10
-SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
-SIZE_CHECK_ROWS = 400
-TEMPERED_STARTS, TEMPERED_KICKS = 8, 24
+TEMPERED_KICKS = 24
 FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
@@ -70,7 +70,6 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
-KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
@@ -85,13 +84,16 @@ class Settings:
     n_neighbors : int
         Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
         are less than three rows for each of them and each cluster.
-    size_prior : float in [0, 1]
-        p in J_p: from 0 (equal sizes) to 1 (no preference).
+    size_prior : float in [0, 1] or "auto"
+        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
     whiten : bool
         Cluster twice, the second time after whitening by the covariance within the first clusters
         (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
     spreads : bool
         Whether clusters may differ in spread instead of location. Needs ``whiten``.
+    connected : bool
+        Whether clusters that are apart and connected within are the answer if there are such,
+        whatever their J_p.
     n_resamples : int
         Number of subsamples that are clustered for confidence and stability.
     time_budget : float or None
@@ -118,9 +120,10 @@ class Settings:
     balance: float = 0.1
     max_iter: int = 200
     n_neighbors: int = 0
-    size_prior: float = 0.0
+    size_prior: Any = 0.0
     whiten: bool = False
     spreads: bool = False
+    connected: bool = False
     n_resamples: int = 0
     time_budget: float | None = None
     compared: bool = True
@@ -134,6 +137,16 @@ class Settings:
     def mixed(self) -> bool:
         """Whether R is an average."""
         return self.n_neighbors > 0 or len(self.kernels) > 1
+
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """Values of p to compare, the preferred one first."""
+        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
+
+    @property
+    def tempered(self) -> bool:
+        """Whether sizes are tempered: p > 0."""
+        return self.priors[0] > 0
 
     def check(self) -> None:
         """Raise an error for incompatible parameters."""
@@ -174,6 +187,14 @@ class Details:
         From margins to confidence.
     by_spread : bool
         Whether the clusters are those of the mixture, not of the largest J_p.
+    by_connection : bool
+        Whether they are connected groups of rows that are apart, not of the largest J_p.
+    connected : bool
+        Whether the clusters are such groups, of the largest J_p or not.
+    size_margins : dict of float to float
+        Mean leave-one-out margin for every size prior that was compared.
+    link_weight : str or None
+        The weight of rows with constraints if it is not 1, and why.
     """
 
     chosen: np.ndarray
@@ -181,6 +202,10 @@ class Details:
     others: list[tuple[float, np.ndarray]]
     calibration: Calibration | None
     by_spread: bool
+    by_connection: bool
+    connected: bool
+    size_margins: dict[float, float]
+    link_weight: str | None = None
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""
@@ -204,39 +229,79 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels = _feature_map(X, weights, known, data, s)
+    links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
+    known = known if links is None else links.spread(known)
+    fmap, first_labels, first = _feature_map(X, weights, known, data, s, chosen)
+    if first is not None:  # sizes are compared before whitening by the clusters of one p
+        s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
-    problem = label_problem(similarity, known, data, s)
+    problem = replace(label_problem(similarity, known, data, s), links=links)
     settings = search_settings(s, data, began)
     if data.initial is not None:
-        gently = GENTLE if s.size_prior == 0 else SHAKES
+        gently = SHAKES if s.tempered else GENTLE
         starts = [(keep_known(data.initial[chosen], known), gently)]
     elif (known >= 0).any():
-        starts = [(labels, GENTLE) for labels in _from_known(problem, fmap, X, s)]
+        starts = [(labels, GENTLE) for labels in starts_from_known(problem, fmap, X, s)]
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
     else:
         starts = random_starts(problem, s, data.rng)
     if first_labels is not None:
         # Not to be shaken: their sizes need not be the targets.
         starts.insert(0, (keep_known(first_labels, known), SHAKES))
-    found = search_labels(problem, starts, settings)
+    rivals, connected = [], None
+    tried: dict[float, float] = {}
     compared: dict[str, Any] = {}
-    if s.compared and s.n_clusters > 1:
-        found, compared = promised(problem, found, _rivals(X, problem, data, chosen, s), settings)
-    by_location = found
-    if s.spreads and fmap.axes is not None:
+    if s.n_clusters > 1 and (s.compared or s.tempered):
+        rivals = rivals_of(X, problem, data, chosen, s)
+    if s.n_clusters > 1 and s.tempered:
+        if first is not None and first.details.connected:
+            connected = first_labels
+        else:
+            connected = connected_of(fmap, problem, s)
+        partitions = rivals + partitions_of(fmap, problem, data, s)
+        problem, found, tried = search_sizes(
+            problem, starts, partitions, connected, settings, s.priors
+        )
+        tried = tried if first is None else first.details.size_margins
+        compared["size_prior_"] = problem.size_prior
+    else:
+        found = search_labels(problem, starts, settings)
+    if s.compared and rivals:
+        found, comparison = promised(problem, found, rivals, settings)
+        compared |= comparison
+    of_largest = found
+    if connected is not None:
+        found = _by_connection(problem, found, connected)
+    elif s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
-    labels, caches, prices = settle(problem, found.labels)
+    by_connection = connected is not None and found is not of_largest
+    by_spread = connected is None and found is not of_largest
+    held = known
+    if links is not None:
+        whole = search_settings(s, replace(data, links=None), began)
+        settings = replace(settings, deadline=whole.deadline)
+        found, comparison = search_with_links(
+            problem, found, settings, rivals if s.compared else []
+        )
+        compared |= comparison
+        held = np.where(links.linked(), found.labels, known)
+    labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, s)
+        again = replace(s, connected=connected is not None)
+        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, again)
     if data.initial is None and not (known >= 0).any():
-        _warn_about_sizes(fmap, X, weights, settings, s)
-    others = [(1.0 - other.value / found.value, other.labels) for other in found.others]
-    details = Details(chosen, margins, others, calibration, found is not by_location)
+        warn_about_sizes(fmap, X, weights, settings, s)
+    lower = [other for other in found.others if other.value < found.value]
+    others = [(1.0 - other.value / found.value, other.labels) for other in lower]
+    details = Details(
+        chosen, margins, others, calibration,
+        by_spread=by_spread, by_connection=by_connection,
+        connected=connected is not None, size_margins=tried,
+    )  # fmt: skip
     scores = similarity.fitted(caches, labels) + prices
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
@@ -263,33 +328,34 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
+        held=None if links is None else np.where(places >= 0, held[places], -1),
     )
 
 
 # -- rows and similarities -------------------------------------------------------------------------
 
 
-def _feature_map(X, weights, known, data: FitInput, s: Settings):
-    """Return the map to kernel values and neighbours, and labels of a first fit if any."""
+def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
+    """Return the map to kernel values and neighbours, and labels and model of a first fit."""
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, first = None, None
+    axes, labels, first = None, None, None
     n, d = rows.shape
     # There must be enough rows to estimate the covariance within clusters.
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
     if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        first = _first_labels(rows, weights, known, data, s)
-        axes = whitening_axes(rows, first, weights)
+        labels, first = _first_fit(rows, weights, known, data, s, chosen)
+        axes = whitening_axes(rows, labels, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), first
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first
 
 
-def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
-    """Return labels of a first, quicker fit, whose clusters give the metric of the second."""
+def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
+    """Return labels and model of a quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
     rows = MemoryRows(X)
@@ -307,7 +373,12 @@ def _first_labels(X, weights, known, data: FitInput, s: Settings) -> np.ndarray:
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
-    return trained(fit_least_squares(smaller, settings), rows, weights, known, data.n_jobs).labels
+    if data.links is not None:
+        places = np.full(len(data.weights), -1)
+        places[chosen] = smaller.inverse
+        smaller = replace(smaller, links=data.links.mapped(places))
+    model = fit_least_squares(smaller, settings)
+    return trained(model, rows, weights, model.kept(known), data.n_jobs).labels, model
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -358,7 +429,7 @@ def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) ->
     targets = _targets(total, data.weights.sum(), known, weights, s)
     if (targets < floor - 1e-9).any():
         floor = float(targets.min())
-    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.size_prior)
+    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
 
 
 def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
@@ -382,57 +453,10 @@ def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
     return total * sizes / sizes.sum()
 
 
-def random_starts(problem, s: Settings, rng) -> list[tuple[np.ndarray, int]]:
-    """Return random labels, and the first round of shaking for each.
-
-    Shaking leads most of them to the same clusters; with ``size_prior`` > 0, as many again are used
-    without shaking, for diversity.
-    """
-    n_init = s.n_init
-    if n_init == "auto":
-        n_init = AUTO_STARTS if s.size_prior == 0 else TEMPERED_STARTS
-    starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
-    if s.size_prior > 0:
-        starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
-    return starts
-
-
-def _from_known(problem, fmap, X, s: Settings) -> list[np.ndarray]:
-    """Return initial labels that follow from the known ones."""
-    starts = []
-    if s.partial_start != "supervised":
-        starts.append(grown_labels(problem))
-    if s.partial_start != "grow":
-        rows = np.flatnonzero(problem.known >= 0)
-        if isinstance(fmap, MixedMap):
-            fmap, X = fmap.kernels[0], X.toarray() if fmap.dense else X
-        values = mapped_rows(fmap, X).values()
-        K = values[:, rows] if fmap.projection is None else values @ values[rows].T
-        starts.append(supervised_labels(K, rows, problem, s.ridge))
-    return starts
-
-
-def _rivals(X, problem: LabelProblem, data: FitInput, chosen, s: Settings) -> list[np.ndarray]:
-    """Return labels that the search must not be worse than: of k-means, and the initial ones."""
-    weights, known = problem.similarity.weights, problem.known
-    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
-    rows = Rows(X)
-    if s.precomputed:
-        rows = fit_features(
-            MemoryRows(X), weights, kernel="precomputed", params={},
-            n_components=KMEANS_RANK, rng=rng,
-        )[1]  # fmt: skip
-    found = [kmeans_partition(rows, weights, s.n_clusters, rng)]
-    if data.initial is not None:
-        found.append(data.initial[chosen])
-    held = (held_labels(rows, f, weights, known, problem.k, problem.floor) for f in found)
-    return [labels.astype(np.int32) for labels in held]
-
-
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
     """Return the settings of the search."""
     kicks = s.n_kicks
-    if kicks == "auto" and s.size_prior > 0:
+    if kicks == "auto" and s.tempered:
         kicks = TEMPERED_KICKS
     elif kicks == "auto":
         kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
@@ -442,7 +466,8 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
     return SearchSettings(
         search=s.search,
         n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
-        deadline=None if budget is None else began + budget,
+        # With links, half of the time is for the search that respects them.
+        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
         sized=s.cluster_sizes is not None,
@@ -451,6 +476,20 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         n_jobs=data.n_jobs,
         parallel=getattr(data.watch, "context", None) is None,
     )
+
+
+def _by_connection(problem: LabelProblem, found: Found, connected: np.ndarray) -> Found:
+    """Return the connected clusters, unless those of the largest J_p are nearly the same."""
+    if agreement(found.labels, connected, problem.k) > SAME:
+        return found
+    return _with_labels(problem, found, connected)
+
+
+def _with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Found:
+    """Return the search with other labels as its result."""
+    value = problem.value(labels, problem.similarity.caches(labels, problem.k))
+    history = [*found.history, problem.paper_value(value)]
+    return replace(found, labels=labels, value=value, history=history)
 
 
 def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
@@ -463,16 +502,14 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = keep_known(labels, problem.known)
+    labels = repaired(problem, keep_known(labels, problem.known))
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
         return found
     if predictive_fit(problem, labels)[0] / (k - 1) < fit - SPREAD_LOSS:
         return found
-    value = problem.value(labels, problem.similarity.caches(labels, k))
-    history = [*found.history, problem.paper_value(value)]
-    return replace(found, labels=labels, value=value, history=history)
+    return _with_labels(problem, found, labels)
 
 
 # -- confidence ------------------------------------------------------------------------------------
@@ -490,6 +527,9 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
         smaller = fmap.part(rows[part])
         return _similarity(smaller, X[rows[part]], weights[part], s, settings.n_jobs)[0]
 
+    def partition(part, smaller):
+        return partition_of(fmap.part(rows[part]), smaller, s, settings.rng)
+
     resampled = resampled_labels(
         part_of(problem, rows),
         replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
@@ -498,47 +538,8 @@ def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
         RESAMPLE_STARTS,
         labels if (problem.known >= 0).any() else None,
         similarity,
+        partition if s.tempered and s.n_clusters > 1 else None,
     )
     agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
     stability = float(agreement.mean()) if len(agreement) else 0.0
     return calibrate(margins, labels, resampled, s.n_clusters), stability
-
-
-def _warn_about_sizes(fmap, X, weights, settings: SearchSettings, s: Settings) -> None:
-    """Warn if leave-one-out predictions indicate clusters of unequal size.
-
-    The search is repeated on a few hundred rows with adaptive sizes; equal sizes are wrong if the
-    leave-one-out R2 is then clearly higher.
-    """
-    k, n = s.n_clusters, len(weights)
-    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
-        return
-    if k == 1 or n < 10 * k:
-        return
-    if s.mixed or s.size_prior > 0:
-        return
-    few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
-    if fmap.projection is None:
-        K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
-    else:
-        features = mapped_rows(fmap, X[few]).values()
-        K = features @ features.T
-    K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
-    similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)
-    total = weights[few].sum()
-    targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
-    problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
-    starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
-    equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
-    free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
-    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
-    if after > before + SIZE_DOUBT:
-        sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
-        shares = ", ".join(f"{share:.0%}" for share in sizes)
-        warnings.warn(
-            f"Clusters are probably not of equal size: sizes of about {shares} raise the "
-            f"leave-one-out R2 from {before:.2f} to {after:.2f}. Set cluster_sizes='adaptive' or "
-            "give the sizes.",
-            UserWarning,
-            stacklevel=2,
-        )

@@ -21,6 +21,7 @@ from ._label_search import (
     random_labels,
     search_labels,
 )
+from ._links import search_with_links
 from ._similarity import Similarity, project_out, scale_rows
 
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
@@ -106,6 +107,7 @@ def resampled_labels(
     n_init: int = 4,
     given: np.ndarray | None = None,
     similarity: Callable[[np.ndarray], Similarity] | None = None,
+    partition: Callable[[np.ndarray, LabelProblem], tuple[np.ndarray | None, bool]] | None = None,
 ) -> np.ndarray:
     """Labels of random parts of the rows.
 
@@ -121,17 +123,26 @@ def resampled_labels(
     similarity : callable, optional
         Computes R of some of the rows. By default the submatrix of R is used, which depends on the
         other rows, so that the agreement is slightly too high, more so for few rows.
+    partition : callable, optional
+        Labels of some of the rows by another method, from which single rows are moved, and whether
+        these labels are the result.
     """
     n = len(problem.known)
     resampled = np.full((count, n), -1)
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
         smaller = part_of(problem, part, None if similarity is None else similarity(part))
+        labels, sure = (None, False) if partition is None else partition(part, smaller)
+        if sure:
+            row[part] = labels
+            continue
         if given is None:
             first_rounds = [0] * n_init + [SHAKES] * (n_init if problem.size_prior > 0 else 0)
             starts = [(random_labels(smaller, settings.rng), first) for first in first_rounds]
         else:
             starts = [(given[part], GENTLE)]
-        row[part] = search_labels(smaller, starts, settings).labels
+        starts += [] if labels is None else [(labels, SHAKES)]
+        found = search_labels(smaller, starts, settings)
+        row[part] = search_with_links(smaller, found, settings)[0].labels
     return resampled
 
 
@@ -157,4 +168,5 @@ def part_of(
         targets=problem.targets * share,
         floor=problem.floor * share,
         known=problem.known[part],
+        links=None if problem.links is None else problem.links.part(part),
     )

@@ -219,6 +219,7 @@ def pair_problem(
 # rows: scores are linear in W.
 
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum
+STALL = 50  # passes in which the gap must shrink by a tenth
 LINE_STEPS, FLAT = 12, 0.1  # a line search ends where the slope is a tenth of the first one
 ROUNDING = 1e-9  # relative to the objective at W = 0: smallest gap that can be required
 
@@ -312,9 +313,9 @@ def solve_bundle(
     """
     floor, zero = problem.constant, problem.at_zero()
     best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])
-    look, bound, converged = best, -np.inf, False
+    look, bound, before, converged = best, -np.inf, np.inf, False
     pool = CutPool(coef.size)
-    for passes in range(1, max_passes + 1):  # noqa: B007 - returned
+    for passes in range(1, max_passes + 1):
         risk, codes = problem.risk(look.scores, at)
         slope = weighted_sum(problem.rows, codes)
         pool.add(-slope.ravel(), risk - floor - float((slope * look.coef).sum()))
@@ -323,6 +324,10 @@ def solve_bundle(
         if gap <= max(tol * (zero - best.value), ROUNDING * zero) or bound > above:
             converged = True
             break
+        if passes % STALL == 0:
+            if gap > 0.9 * before:
+                break
+            before = gap
         pool.prune()
         model = pool.coef(problem.alpha).reshape(coef.shape)
         model_scores = problem.scores(model)

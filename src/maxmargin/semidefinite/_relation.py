@@ -91,7 +91,10 @@ def solve_relation(problem: RelationProblem, accuracy: float, max_iter: int) -> 
         count = min(FIRST if found is None else MORE, STEPS * max_iter - n_iter)
         found = _run_scs(problem, accuracy, count, found)
         n_iter += int(found["info"]["iter"])
-        if found["info"]["status_val"] == SOLVED:
+        lower = proven_bound(problem, found["y"] / problem.unit)
+        value = float(found["info"]["pobj"]) / problem.unit
+        proven = abs(value - lower) <= accuracy * abs(value)
+        if found["info"]["status_val"] == SOLVED or proven:
             reason = CONVERGED
         elif _residual(found) > 0.5 * before:
             reason = STALLED
@@ -101,8 +104,8 @@ def solve_relation(problem: RelationProblem, accuracy: float, max_iter: int) -> 
     m = len(problem.pull)
     return RelationSolution(
         M=relation_of(found["x"], m),
-        lower=proven_bound(problem, found["y"] / problem.unit),
-        value=float(found["info"]["pobj"]) / problem.unit,
+        lower=lower,
+        value=value,
         n_iter=n_iter,
         stop_reason=reason,
     )

@@ -1,0 +1,166 @@
+"""The search over labels at several size priors p, and the choice of p.
+
+J_p of different p cannot be compared. The mean leave-one-out margin can: it is near 1 if every row
+is closer to its own cluster than to any other, and falls with the share of rows in clusters that
+were cut in two. The first p is kept unless another one has a clearly higher mean margin.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from .._core.features import mapped_rows
+from .._core.model import lead_of
+from .._core.rivals import agreement
+from ._label_search import (
+    COARSE,
+    SHAKES,
+    Found,
+    LabelProblem,
+    SearchSettings,
+    adapted_sizes,
+    predictive_fit,
+    random_labels,
+    search_labels,
+)
+from ._regroup import regrouped
+from ._similarity import similarity_of
+
+SIZE_PRIORS = (0.75, 0.9, 1.0)
+CLEAR_GAIN, CUT = 0.06, 0.5  # in the mean margin, to leave the first p; times k, if that is less
+SAME = 0.99  # adjusted Rand index between searches that agree
+DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
+RUNNERS_UP = 3
+RIVALS = 3  # random starts that connected clusters are compared with
+SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
+SIZE_CHECK_ROWS = 400
+
+Starts = list[tuple[np.ndarray, int]]
+
+
+def margins_of(problem: LabelProblem, labels: np.ndarray) -> np.ndarray:
+    """Leave-one-out margins: score of the own cluster minus the best other score."""
+    similarity = problem.similarity
+    loo = similarity.leave_one_out(similarity.caches(labels, problem.k), labels)
+    return lead_of(loo, labels)
+
+
+def mean_margin(problem: LabelProblem, labels: np.ndarray) -> float:
+    """Weighted mean of the leave-one-out margins."""
+    return float(np.average(margins_of(problem, labels), weights=problem.similarity.weights))
+
+
+def search_sizes(
+    problem: LabelProblem,
+    starts: Starts,
+    partitions: list[np.ndarray],
+    connected: np.ndarray | None,
+    settings: SearchSettings,
+    priors: tuple[float, ...],
+) -> tuple[LabelProblem, Found, dict[float, float]]:
+    """Return the problem with the chosen p, the labels found, and the mean margin of every p tried.
+
+    Parameters
+    ----------
+    problem : LabelProblem
+    starts : list of (labels, first round of shaking)
+    partitions : list of ndarray
+        Labels of other methods, from which single rows are moved at every p.
+    connected : ndarray or None
+        Clusters that are apart. The first p whose largest J_p has nearly these clusters is taken.
+    settings : SearchSettings
+    priors : tuple of float
+        Values of p; the first is preferred.
+    """
+    if connected is not None:
+        rivals = [(labels, SHAKES) for labels in partitions] + starts[:RIVALS]
+        return _of_connected(problem, connected, rivals, settings, priors)
+    problem = replace(problem, size_prior=priors[0])
+    found = _clear(problem, starts, partitions, settings)
+    if found is not None:
+        return problem, found, {priors[0]: mean_margin(problem, found.labels)}
+    found = search_labels(problem, starts, settings)
+    best, chosen = mean_margin(problem, found.labels), (problem, found)
+    margins = {priors[0]: best}
+    candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
+    quick, least = replace(settings, n_kicks=0), min(CLEAR_GAIN, CUT / problem.k)
+    for p in priors:
+        other = replace(problem, size_prior=p)
+        again = search_labels(other, [(labels, SHAKES) for labels in candidates], quick)
+        again = regrouped(other, again, settings)
+        margin = mean_margin(other, again.labels)
+        margins[p] = max(margins.get(p, margin), margin)
+        if margin > best + least:
+            best, chosen = margin, (other, again)
+        candidates.append(again.labels)
+    return (*chosen, margins)
+
+
+def _of_connected(problem, connected, rivals: Starts, settings: SearchSettings, priors):
+    """Search from the connected clusters, and from others that may have a larger J_p."""
+    margins, found = {}, {}
+    for p in priors:
+        problem = replace(problem, size_prior=p)
+        starts = [(connected, SHAKES), *rivals]
+        again = search_labels(problem, starts, replace(settings, n_kicks=0))
+        margins[p], found[p] = mean_margin(problem, again.labels), again
+        if agreement(again.labels, connected, problem.k) > SAME:
+            return problem, again, margins
+    return replace(problem, size_prior=priors[0]), found[priors[0]], margins
+
+
+def _clear(problem, starts: Starts, partitions, settings: SearchSettings) -> Found | None:
+    """Return labels on which a few searches agree, if hardly any row is between clusters."""
+    found = []
+    for start in [(labels, SHAKES) for labels in partitions] + starts[:1]:
+        ascended = search_labels(problem, [start], replace(settings, n_kicks=0))
+        found.append(regrouped(problem, ascended, settings))
+        if agreement(found[0].labels, found[-1].labels, problem.k) < SAME:
+            return None
+    best = max(found, key=lambda one: one.value)
+    margins, w = margins_of(problem, best.labels), problem.similarity.weights
+    doubtful = np.average(margins < DOUBTFUL * np.median(margins), weights=w)
+    return best if len(found) > 1 and doubtful < FEW else None
+
+
+def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:
+    """Warn if leave-one-out predictions indicate clusters of unequal size.
+
+    The search is repeated on a few hundred rows with adaptive sizes; equal sizes are wrong if the
+    leave-one-out R2 is then clearly higher.
+    """
+    k, n = s.n_clusters, len(weights)
+    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
+        return
+    if k == 1 or n < 10 * k:
+        return
+    if s.mixed or s.tempered:
+        return
+    few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
+    if fmap.projection is None:
+        K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
+    else:
+        features = mapped_rows(fmap, X[few]).values()
+        K = features @ features.T
+    K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
+    similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)
+    total = weights[few].sum()
+    targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
+    problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
+    starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
+    equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
+    free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
+    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
+    if after > before + SIZE_DOUBT:
+        sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
+        shares = ", ".join(f"{share:.0%}" for share in sizes)
+        warnings.warn(
+            f"Clusters are probably not of equal size: sizes of about {shares} raise the "
+            f"leave-one-out R2 from {before:.2f} to {after:.2f}. Set cluster_sizes='adaptive' or "
+            "give the sizes.",
+            UserWarning,
+            stacklevel=2,
+        )

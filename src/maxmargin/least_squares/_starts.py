@@ -1,0 +1,118 @@
+"""Initial labels of a fit: random ones, those that known labels give, and other partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .._core.dedup import FitInput
+from .._core.features import fit_features, mapped_rows
+from .._core.rivals import held_labels, kmeans_partition
+from .._core.rows import Rows
+from .._data.source import MemoryRows
+from ._connected import connected_clusters
+from ._graph import MixedMap
+from ._label_search import (
+    SHAKES,
+    LabelProblem,
+    grown_labels,
+    random_labels,
+    supervised_labels,
+)
+from ._scale_mixture import spread_clusters
+
+AUTO_STARTS, TEMPERED_STARTS = 10, 8
+KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
+WIDEST_MIXTURE = 100  # columns
+
+
+def random_starts(problem, s, rng) -> list[tuple[np.ndarray, int]]:
+    """Return random labels, and the first round of shaking for each.
+
+    Shaking leads most of them to the same clusters; with ``size_prior`` > 0, as many again are used
+    without shaking, for diversity.
+    """
+    n_init = s.n_init
+    if n_init == "auto":
+        n_init = TEMPERED_STARTS if s.tempered else AUTO_STARTS
+    starts = [(random_labels(problem, rng), 0) for _ in range(n_init)]
+    if s.tempered:
+        starts += [(random_labels(problem, rng), SHAKES) for _ in range(n_init)]
+    return starts
+
+
+def starts_from_known(problem, fmap, X, s) -> list[np.ndarray]:
+    """Return initial labels that follow from the known ones."""
+    starts = []
+    if s.partial_start != "supervised":
+        starts.append(grown_labels(problem))
+    if s.partial_start != "grow":
+        rows = np.flatnonzero(problem.known >= 0)
+        if isinstance(fmap, MixedMap):
+            fmap, X = fmap.kernels[0], X.toarray() if fmap.dense else X
+        values = mapped_rows(fmap, X).values()
+        K = values[:, rows] if fmap.projection is None else values @ values[rows].T
+        starts.append(supervised_labels(K, rows, problem, s.ridge))
+    return starts
+
+
+def rivals_of(X, problem: LabelProblem, data: FitInput, chosen, s) -> list[np.ndarray]:
+    """Return labels that the search must not be worse than: of k-means, and the initial ones."""
+    weights, known = problem.similarity.weights, problem.known
+    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
+    rows = Rows(X)
+    if s.precomputed:
+        rows = fit_features(
+            MemoryRows(X), weights, kernel="precomputed", params={},
+            n_components=KMEANS_RANK, rng=rng,
+        )[1]  # fmt: skip
+    found = [kmeans_partition(rows, weights, s.n_clusters, rng)]
+    if data.initial is not None:
+        found.append(data.initial[chosen])
+    held = (held_labels(rows, f, weights, known, problem.k, problem.floor) for f in found)
+    return [labels.astype(np.int32) for labels in held]
+
+
+def partitions_of(fmap, problem: LabelProblem, data: FitInput, s) -> list[np.ndarray]:
+    """Return partitions of the points that kernels compare: k-means, and a mixture of scales."""
+    points, weights, k = fmap.landmarks, problem.similarity.weights, s.n_clusters
+    if s.precomputed or sparse.issparse(points):
+        return []
+    rows, rng, found = Rows(points), data.rng.spawn(1)[0], []
+    if fmap.axes is not None:  # else the k-means partition is among the rivals
+        found.append(kmeans_partition(rows, weights, k, rng))
+    if points.shape[1] <= WIDEST_MIXTURE:
+        start = found[-1] if found else kmeans_partition(rows, weights, k, rng)
+        found.append(spread_clusters(points, start, weights, k)[0])
+    held = (held_labels(rows, f, weights, problem.known, k, problem.floor) for f in found)
+    return [labels.astype(np.int32) for labels in held]
+
+
+def connected_of(fmap, problem: LabelProblem, s) -> np.ndarray | None:
+    """Return clusters that are apart and connected within, if the rows are such."""
+    points = fmap.landmarks
+    if not s.connected or "rbf" not in s.kernels or sparse.issparse(points):
+        return None
+    if (problem.known >= 0).any():
+        return None
+    weights = problem.similarity.weights
+    labels = connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters)
+    if labels is None or np.bincount(labels, weights).min() < problem.floor:
+        return None
+    return labels
+
+
+def partition_of(
+    fmap, problem: LabelProblem, s, rng: np.random.Generator
+) -> tuple[np.ndarray | None, bool]:
+    """Return connected clusters and True, else the k-means partition and False; None for CSR."""
+    connected = connected_of(fmap, problem, s)
+    if connected is not None:
+        return connected, True
+    points, weights, k = fmap.landmarks, problem.similarity.weights, s.n_clusters
+    if s.precomputed or sparse.issparse(points):
+        return None, False
+    rows = Rows(points)
+    labels = kmeans_partition(rows, weights, k, rng)
+    held = held_labels(rows, labels, weights, problem.known, k, problem.floor)
+    return held.astype(np.int32), False
