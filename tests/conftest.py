@@ -7,9 +7,9 @@ import signal
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import pytest  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
-from sklearn.datasets import load_digits, make_blobs  # noqa: E402
+import pytest
+from hypothesis import HealthCheck, settings
+from sklearn.datasets import load_digits, make_blobs
 
 settings.register_profile(
     "maxmargin",

@@ -45,23 +45,20 @@ from ._callbacks import Interval, StrOptions, with_callbacks
 from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
+from ._core.links import Links
 from ._core.model import Model, lead_losses
 from ._row_kinds import RBF, Kind, kind_of_rows
-from .constraints import PairwiseConstraints
+from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
-from .least_squares._fit import (
-    Details,
-    Settings,
-    fit_least_squares,
-)
+from .least_squares._few_labels import KnownDetails, LabelledMap, fit_known_labels
+from .least_squares._fit import Details, Settings
+from .least_squares._link_weights import fit_with_links
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import matched
-from .pairwise import PairwiseMarginClustering
 
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
 SURE, STABLE = 0.9, 0.75
-WITHOUT_LINKS = ("size_prior", "spreads", "time_budget")
 QUICK_KICKS = 12
 
 
@@ -91,8 +88,8 @@ class MaxMarginClustering(BaseMarginClustering):
         constraints all rows are used.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
-        probabilities. Without subsamples, and with constraints, ``confidence_`` and ``stability_``
-        are not set.
+        probabilities; 0 for none, so that ``confidence_`` and ``stability_`` are not set. Not used
+        if every cluster has known labels: they calibrate the probabilities.
     outlier_level : float in (0, 1), default=0.01
         Rows whose distance to their neighbours is as unusual as that of this fraction of the
         fitted rows are outliers.
@@ -231,14 +228,18 @@ class MaxMarginClustering(BaseMarginClustering):
 
     # -- checks while the number of clusters is unknown -------------------------------------------
 
-    def _checked_links(self, constraints, n: int, known) -> Any:
-        if isinstance(constraints, PairwiseConstraints) and constraints.n_links == 0:
-            constraints = None
-        if constraints is None:
+    def _checked_links(self, constraints, n: int, known) -> Links | None:
+        if constraints is None or checked_constraints(constraints, n).n_links == 0:
             return None
-        return PairwiseMarginClustering(self.n_clusters or 2**31)._checked_links(
-            constraints, n, known
-        )
+        contradiction = constraints.contradiction(self.n_clusters, known)
+        if contradiction is not None:
+            warnings.warn(
+                f"constraints contradict each other: {contradiction}. Links of less weight are "
+                "violated; report_ says how many.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return constraints.links()
 
     def _check_counts(self, X, weights) -> None:
         number = copy(self)
@@ -250,13 +251,16 @@ class MaxMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
-        if data.links is None:
-            model = fit_least_squares(data, self._settings(k, kind))
+        named = len(np.unique(data.known[data.known >= 0]))
+        if named == k > 1:
+            model = fit_known_labels(data, self._settings(k, kind))
+            if self.n_clusters is None and model.details.unnamed is not None:
+                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
-            model = self._with_constraints(k, kind)._fit_model(data)
+            model = fit_with_links(data, self._settings(k, kind))
         extras = {**model.extras, "n_clusters_": k, "report_": [kind.sentence, *told]}
-        if isinstance(model.details, Details) and not self._quick:
-            chosen = model.details.chosen
+        if not self._quick:
+            chosen = data.inverse[extras["fitted_indices_"]]
             fitted = model.features, data.X.take(chosen), data.weights[chosen]
             extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
         return replace(model, extras=extras)
@@ -280,20 +284,6 @@ class MaxMarginClustering(BaseMarginClustering):
             time_budget=self.time_budget,
         )
 
-    def _with_constraints(self, k: int, kind: Kind) -> PairwiseMarginClustering:
-        """Return the estimator for constraints; reject parameters that it would ignore."""
-        defaults = type(self)().get_params()
-        given = [name for name in WITHOUT_LINKS if getattr(self, name) != defaults[name]]
-        if given:
-            raise ValueError(
-                f"{', '.join(given)} cannot be set together with constraints: "
-                "PairwiseMarginClustering, which is used then, does not have it."
-            )
-        shared = {name: getattr(self, name) for name in ("n_init", "random_state", "n_jobs")}
-        if self.balance != defaults["balance"]:
-            shared["balance"] = self.balance
-        return PairwiseMarginClustering(k, kernel=kind.kernel, **shared)
-
     def _number(self, data: FitInput, kind: Kind) -> tuple[int, list[str]]:
         """Return the number of clusters, and the sentence about it if it was chosen."""
         if self.n_clusters is not None:
@@ -315,19 +305,19 @@ class MaxMarginClustering(BaseMarginClustering):
 
     def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        if data.links is not None:
-            broken = data.constraints.violations(host_labels(labels)).n_links
-            sentences = [
-                f"{data.constraints.n_links} constraints were used by PairwiseMarginClustering; "
-                f"{broken} of them are violated."
-            ]
-            return found | {"report_": model.extras["report_"] + sentences}
+        known = isinstance(model.details, KnownDetails)
         if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
             found |= row_certainty(own, lead, rows, data, model)
-            if "confidence_" in found:
+            if "_calibration" in model.extras:
                 found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
-        sentences = list(self._sentences(model, data, found))
+        sentences = model.details.sentences if known else list(self._sentences(model, data, found))
+        if "_outliers" in model.extras:
+            outliers = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
+            told = f"{outliers.sum():,} of {len(outliers):,} rows are outliers"
+            sentences = [*sentences, f"{told} at the level of {self.outlier_level:.2g}."]
+        if data.links is not None:
+            sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
@@ -361,12 +351,6 @@ class MaxMarginClustering(BaseMarginClustering):
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
-        if "_outliers" in model.extras:
-            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
-            yield (
-                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
-                f"{self.outlier_level:.2g}."
-            )
         if not self.n_resamples:
             return
         stability = model.extras["stability_"]
@@ -406,9 +390,10 @@ class MaxMarginClustering(BaseMarginClustering):
             Rows sum to 1, and the largest probability is that of the predicted cluster: the
             fraction of subsamples in which rows of this cluster with a similar margin kept it. The
             other clusters share the rest according to their scores. A fitted row is judged by its
-            leave-one-out scores. A dask array if X is one.
+            leave-one-out scores. If every cluster has known labels, the probabilities are those of
+            the models that predict these labels. A dask array if X is one.
         """
-        calibration = self._fitted_with_resamples("predict_proba")
+        calibration = self._checked_calibration("predict_proba")
         block = partial(probability_block, calibration=calibration)
         return self._mapped(X, block, len(self._paths))
 
@@ -426,7 +411,7 @@ class MaxMarginClustering(BaseMarginClustering):
             Largest probability of :meth:`predict_proba`; for outliers it is reduced, to 0 far from
             all fitted rows.
         """
-        calibration = self._fitted_with_resamples("confidence")
+        calibration = self._checked_calibration("confidence")
         block = partial(confidence_block, calibration=calibration, outliers=self._outliers)
         return self._mapped(X, block, 1)[:, 0]
 
@@ -464,17 +449,16 @@ class MaxMarginClustering(BaseMarginClustering):
     def _outlier_columns(self, X) -> Any:
         """Return scores and p-values."""
         check_is_fitted(self)
-        if not hasattr(self, "_outliers"):
-            raise ValueError("Outliers are not available after a fit with constraints.")
         return self._mapped(X, partial(outlier_block, outliers=self._outliers), 2)
 
-    def _fitted_with_resamples(self, name: str) -> Any:
-        """Return the calibration, which needs resamples."""
+    def _checked_calibration(self, name: str) -> Any:
+        """Return the calibration; None if known labels have calibrated the scores."""
         check_is_fitted(self)
+        if isinstance(self.feature_map_, LabelledMap):
+            return None
         if not hasattr(self, "_calibration"):
             raise ValueError(
-                f"{name} needs a fit with n_resamples > 0 and without constraints; got "
-                f"n_resamples={self.n_resamples}."
+                f"{name} needs a fit with n_resamples > 0; got n_resamples={self.n_resamples}."
             )
         return self._calibration
 
@@ -509,9 +493,18 @@ class Alternative:
     shortfall: float
 
 
+def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
+    """Yield the sentences about the constraints."""
+    count = data.constraints.n_links
+    broken = data.constraints.violations(labels).n_links
+    yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
+    if model.details.link_weight is not None:
+        yield f"Rows with constraints have the weight {model.details.link_weight}."
+
+
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
     """Return the best clustering that differs from the labels."""
-    places = details.places(data)
+    places = data.places(details.chosen)
     rows = np.flatnonzero(places >= 0)
     for shortfall, other in details.others:
         mine, theirs = labels[rows], other[places[rows]]

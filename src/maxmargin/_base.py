@@ -404,12 +404,12 @@ class BaseMarginClustering(
         n, names = rows.shape[0], None
         given = np.broadcast_to(-1, n) if known is None else known
         held = np.broadcast_to(1.0, n) if weights is None else weights
-        found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
+        found = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
         if known is None:
             order = cluster_numbers(found.sizes, found.first)
             model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
             if found.ties:  # predict breaks ties by the new numbers
-                found = trained(model, rows, held, given, effective_n_jobs(self.n_jobs))
+                found = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
                 names = None
             else:
                 sizes, exemplars = found.sizes[order], found.exemplars[order]
@@ -417,8 +417,8 @@ class BaseMarginClustering(
         labels = rows.like(found.labels, names)
         if labels is None:  # they are on a dask cluster: predict computes them again
             labels = rows.map(label_block, model.features.rows(rows).block, model.shared())
-            if known is not None:
-                fixed = rows.like(known.astype(np.int32))
+            if known is not None or model.held is not None:
+                fixed = rows.like(model.kept(given).astype(np.int32))
                 labels = labels * (fixed < 0) + fixed * (fixed >= 0)
         return replace(found, labels=labels), model
 

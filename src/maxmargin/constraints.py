@@ -520,6 +520,20 @@ class PairwiseConstraints:
         return n + k, must, np.concatenate([self.cannot_link, apart])
 
 
+def checked_constraints(constraints: Any, n_samples: int) -> PairwiseConstraints:
+    """Return the constraints of a fit, or raise an error if they are not about its rows."""
+    if not isinstance(constraints, PairwiseConstraints):
+        raise ValueError(
+            f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}. Use "
+            "PairwiseConstraints(n_samples, must_link=..., cannot_link=...)."
+        )
+    if len(constraints) != n_samples:
+        raise ValueError(
+            f"constraints are about {len(constraints)} rows, but X has {n_samples} rows."
+        )
+    return constraints
+
+
 def _places(row_ids: Any, ids: Any, name: str) -> np.ndarray:
     place = {value: i for i, value in enumerate(np.asarray(row_ids).tolist())}
     if len(place) < len(row_ids):

@@ -47,9 +47,7 @@ def workers(request):
 
 
 # The passes of the others are tried without workers.
-@pytest.mark.parametrize(
-    "name", ["cutting-plane", "cutting-plane-rbf", "laplacian", "front-door"]
-)
+@pytest.mark.parametrize("name", ["cutting-plane", "cutting-plane-rbf", "laplacian", "front-door"])
 def test_worker_processes_give_the_result_of_memory(name, rows, fitted, workers):
     size = BLOCK if name != "cutting-plane-rbf" else 9000
     X = da.from_array(rows, chunks=(size, 6))

@@ -79,7 +79,7 @@ class FitInput:
         return bool((self.known >= 0).any())
 
     def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
-        """Return rows to fit on: all, or those with known labels and a random choice of others."""
+        """Return rows to fit on: all, or those with known labels, with links and random others."""
         n = len(self.weights)
         if max_samples is None or n <= max_samples:
             return np.arange(n)
@@ -88,10 +88,20 @@ class FitInput:
                 f"kernel='precomputed' needs max_samples >= n_samples = {n}, got "
                 f"max_samples={max_samples}: columns of a kernel matrix cannot be left out."
             )
-        known = self.rng.permutation(np.flatnonzero(self.known >= 0))[:max_samples]
+        known = self.rng.permutation(np.flatnonzero(self.known >= 0))
+        if self.links is not None:
+            linked = np.setdiff1d(self.links.rows(), known)
+            known = np.concatenate([known, self.rng.permutation(linked)])
+        known = known[:max_samples]
         others = np.setdiff1d(np.arange(n), known)
         more = self.rng.choice(others, max_samples - len(known), replace=False)
         return np.sort(np.concatenate([known, more]))
+
+    def places(self, chosen: np.ndarray) -> np.ndarray:
+        """Return, for every row that the user gave, its place among the chosen rows, or -1."""
+        place = np.full(len(self.weights) + 1, -1)
+        place[chosen] = np.arange(len(chosen))
+        return np.asarray(place[self.inverse])
 
     def part(self, rows: np.ndarray) -> FitInput:
         """Return some of the rows as a separate input, in memory."""
@@ -99,6 +109,7 @@ class FitInput:
             return self
         place = np.full(len(self.weights) + 1, -1)
         place[rows] = np.arange(len(rows))
+        links = None if self.links is None else self.links.mapped(place)
         return replace(
             self,
             X=MemoryRows(self.X.take(rows)),
@@ -106,7 +117,7 @@ class FitInput:
             known=self.known[rows],
             source=self.source[rows],
             inverse=place[self.inverse],
-            links=None if self.links is None else self.links.mapped(place),
+            links=links if links is not None and len(links) else None,
             free=None if self.free is None else self.free[rows],
             initial=None if self.initial is None else self.initial[rows],
         )

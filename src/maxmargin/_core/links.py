@@ -244,6 +244,131 @@ def groups_of(n: int, must_link: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[inverse]
 
 
+@dataclass(frozen=True)
+class Groups:
+    """Rows that belong together, and groups that belong apart, without contradictions.
+
+    Attributes
+    ----------
+    of_row : ndarray of shape (n,), int
+        Group of every row.
+    apart : ndarray of shape (m, 2), int
+        Pairs of groups with a cannot-link between them.
+    weights : ndarray of shape (m,)
+        Sum of the weights of these links.
+    """
+
+    of_row: np.ndarray
+    apart: np.ndarray
+    weights: np.ndarray
+
+    def part(self, rows: np.ndarray) -> Groups:
+        """Return the groups of some of the rows, numbered from 0 without gaps.
+
+        Examples
+        --------
+        >>> groups = Groups(np.array([0, 1, 0, 3]), np.array([[0, 1], [1, 3]]), np.ones(2))
+        >>> part = groups.part(np.array([1, 2, 3]))
+        >>> part.of_row, part.apart
+        (array([1, 0, 2]), array([[0, 1], [1, 2]]))
+        """
+        present, of_row = np.unique(self.of_row[rows], return_inverse=True)
+        place = np.full(len(self.of_row), -1)
+        place[present] = np.arange(len(present))
+        apart = place[self.apart]
+        keep = (apart >= 0).all(axis=1)
+        return Groups(of_row, apart[keep], self.weights[keep])
+
+    def linked(self) -> np.ndarray:
+        """Return whether each row is in a group with other rows or with a cannot-link."""
+        count = np.bincount(self.of_row)
+        count[self.apart] += 1
+        return np.asarray(count[self.of_row] > 1)
+
+    def links(self) -> Links:
+        """Return links that imply the groups, and a cannot-link for each pair that is apart."""
+        first = np.unique(self.of_row, return_index=True)[1]
+        rows = np.setdiff1d(np.arange(len(self.of_row)), first)
+        return Links(
+            np.concatenate([rows, first[self.apart[:, 0]]]),
+            np.concatenate([first[self.of_row[rows]], first[self.apart[:, 1]]]),
+            np.arange(len(rows) + len(self.apart)) < len(rows),
+            np.concatenate([np.ones(len(rows)), self.weights]),
+        )
+
+    def spread(self, known: np.ndarray) -> np.ndarray:
+        """Return known labels, -1 if unknown, also of the other rows in the groups of such rows.
+
+        Examples
+        --------
+        >>> groups = Groups(np.array([0, 1, 0]), np.empty((0, 2), int), np.empty(0))
+        >>> groups.spread(np.array([-1, -1, 1]))
+        array([ 1, -1,  1])
+        """
+        of_group = np.full(self.of_row.max() + 1, -1)
+        np.maximum.at(of_group, self.of_row, known)
+        return np.asarray(of_group[self.of_row])
+
+
+def settled_groups(links: Links, known: np.ndarray) -> Groups:
+    """Return the groups of rows that links form; heavier links prevail in a contradiction.
+
+    Links are used in the order of falling weight, must-links first among equal ones. A link is left
+    out if those used before it, or known labels, imply the opposite. (That k clusters may be too
+    few for the cannot-links is not examined.)
+
+    Parameters
+    ----------
+    links : Links
+    known : ndarray of shape (n,)
+        Known labels, -1 if unknown.
+
+    Examples
+    --------
+    >>> rows = np.array([[0, 1], [1, 2], [0, 2]]).T
+    >>> links = Links(*rows, np.array([True, True, False]), np.array([3.0, 1.0, 2.0]))
+    >>> groups = settled_groups(links, np.full(4, -1))
+    >>> groups.of_row, groups.apart
+    (array([0, 0, 2, 3]), array([[0, 2]]))
+    """
+    rows = links.rows()
+    first, second = np.searchsorted(rows, links.first), np.searchsorted(rows, links.second)
+    pairs = np.stack([np.minimum(first, second), np.maximum(first, second), ~links.same])
+    pairs, place = np.unique(pairs, axis=1, return_inverse=True)
+    weights = np.bincount(place.ravel(), links.weights)
+    order = np.lexsort((pairs[2], -weights))  # equal ones: by their rows, not by their order
+    parent, label = list(range(len(rows))), known[rows].tolist()
+    apart: list[dict[int, float]] = [{} for _ in rows]
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = row = parent[parent[row]]
+        return row
+
+    for a, b, different, weight in zip(*pairs[:, order].tolist(), weights[order].tolist()):
+        a, b = root(a), root(b)
+        if different:
+            if a != b and not label[a] == label[b] >= 0:
+                apart[a][b] = apart[b][a] = apart[a].get(b, 0.0) + weight
+            continue
+        one = max(label[a], label[b])
+        if a == b or b in apart[a] or (label[a] != label[b] and min(label[a], label[b]) >= 0):
+            continue
+        if one >= 0 and any(label[c] == one for c in (*apart[a], *apart[b])):
+            continue
+        a, b = (a, b) if len(apart[a]) >= len(apart[b]) else (b, a)
+        parent[b], label[a] = a, one
+        for c, other in apart[b].items():
+            apart[a][c] = apart[c][a] = apart[a].get(c, 0.0) + other
+            del apart[c][b]
+        apart[b] = {}
+    of_row = np.arange(len(known))
+    of_row[rows] = rows[[root(row) for row in range(len(rows))]]
+    found = [(a, b, w) for a, others in enumerate(apart) for b, w in others.items() if a < b]
+    ends = np.array([pair[:2] for pair in found], np.int64).reshape(-1, 2)
+    return Groups(of_row, rows[ends], np.array([w for *_, w in found], np.float64))
+
+
 def shortest_chain(n: int, pairs: np.ndarray, start: int, end: int) -> list[int]:
     """Return the rows along a shortest path from ``start`` to ``end``, which must be connected.
 

@@ -39,6 +39,9 @@ class Model:
         Clusters whose scores were raised to keep that size, if the method knows.
     extras : dict
         Further fitted attributes by name.
+    held : ndarray of shape (n_given,) or None
+        Labels of the training rows that constraints decided, -1 elsewhere: they replace the
+        predictions, as known labels do.
     details : object
         Intermediate results for attributes that depend on the final labels; not published.
     """
@@ -55,7 +58,12 @@ class Model:
     balance: float = 0.0
     raised: np.ndarray | None = None
     extras: dict[str, Any] = field(default_factory=dict)
+    held: np.ndarray | None = None
     details: Any = None
+
+    def kept(self, known: np.ndarray) -> np.ndarray:
+        """Return the known labels, and those that constraints decided."""
+        return known if self.held is None else np.where(known >= 0, known, self.held)
 
     def in_raw_rows(self) -> Model:
         """Return the model of a linear kernel in terms of raw rows."""
@@ -82,8 +90,10 @@ class Model:
             name: value.renumbered(order) if hasattr(value, "renumbered") else value
             for name, value in self.extras.items()
         }
-        raised = None if self.raised is None else self.raised[order]
-        model = replace(self, extras=extras, raised=raised)
+        raised, held = None if self.raised is None else self.raised[order], self.held
+        if held is not None:
+            held = np.where(held >= 0, np.argsort(order)[held], -1)
+        model = replace(self, extras=extras, raised=raised, held=held)
         if self.paths.shape[0] == self.paths.shape[1]:  # one score for each cluster, not a tree
             return replace(model, coef=self.coef[order], intercept=self.intercept[order])
         paths = self.paths[order]

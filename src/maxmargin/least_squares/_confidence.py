@@ -166,17 +166,22 @@ def _temperature(scores: np.ndarray, labels: np.ndarray, found: np.ndarray) -> f
 
 
 def probability_block(
-    block: Block, parts: Any, *model: Any, calibration: Calibration
+    block: Block, parts: Any, *model: Any, calibration: Calibration | None
 ) -> BlockResult:
-    """Block function: probabilities of the clusters, by leave-one-out scores of fitted rows."""
+    """Block function: probabilities of the clusters, by leave-one-out scores of fitted rows.
+
+    Without a calibration, the scores are the probabilities.
+    """
     scores = margin_block(block, parts, *model)[1]
+    if calibration is None:
+        return (), scores
     own = block.features.own_places(block.data)
     held_out = np.where(own[:, None] >= 0, calibration.held_out[own], scores)
     return (), calibration.probabilities(held_out, decisions(scores)[0])
 
 
 def confidence_block(
-    block: Block, parts: Any, *model: Any, calibration: Calibration, outliers: Outliers
+    block: Block, parts: Any, *model: Any, calibration: Calibration | None, outliers: Outliers
 ) -> BlockResult:
     """Block function: the largest probability, reduced for outliers."""
     largest = probability_block(block, parts, *model, calibration=calibration)[1].max(axis=1)
@@ -188,8 +193,8 @@ def row_certainty(
     labels: np.ndarray, lead: Any, rows: RowSource, data: FitInput, model: Model
 ) -> dict[str, np.ndarray]:
     """Return the attributes about outliers and confidence of rows in memory."""
-    details, outliers = model.details, model.extras["_outliers"]
-    places = details.places(data)
+    outliers = model.extras["_outliers"]
+    places = data.places(data.inverse[model.extras["fitted_indices_"]])
     fitted = places >= 0
     scores = outliers.scores[places]
     p_values = outliers.p_values(scores, fitted)
@@ -200,7 +205,12 @@ def row_certainty(
         scores[others], p_values[others] = np.concatenate(list(blocks)).T
     found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
     if "_calibration" in model.extras:
-        margins = np.where(fitted, details.margins[places], lead)
+        margins = np.where(fitted, model.extras["leave_one_out_margins_"][places], lead)
         confidence = model.extras["_calibration"].confidence(margins, labels)
-        found["confidence_"] = confidence * outliers.typicality(p_values)
-    return found
+    elif hasattr(model.features, "probabilities"):
+        mapped = model.features.rows(rows, data.n_jobs)
+        scores = np.concatenate(list(mapped.run(margin_block, model.shared())[1]))
+        confidence = scores[np.arange(len(labels)), labels]
+    else:
+        return found
+    return found | {"confidence_": confidence * outliers.typicality(p_values)}

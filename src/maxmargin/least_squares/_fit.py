@@ -21,6 +21,7 @@ from .._core.features import (
     kernel_params,
     mapped_rows,
 )
+from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rivals import agreement
 from .._core.size_floor import size_floor
@@ -39,6 +40,7 @@ from ._label_search import (
     search_labels,
     settle,
 )
+from ._links import repaired, search_with_links
 from ._resampling import SHARE, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
 from ._similarity import (
@@ -188,6 +190,8 @@ class Details:
         Whether the clusters are such groups, of the largest J_p or not.
     size_margins : dict of float to float
         Mean leave-one-out margin for every size prior that was compared.
+    link_weight : str or None
+        The weight of rows with constraints if it is not 1, and why.
     """
 
     chosen: np.ndarray
@@ -198,12 +202,7 @@ class Details:
     by_connection: bool
     connected: bool
     size_margins: dict[float, float]
-
-    def places(self, data: FitInput) -> np.ndarray:
-        """Return, for every row that the user gave, its place among the fitted rows, or -1."""
-        fitted = np.full(len(data.weights), -1)
-        fitted[self.chosen] = np.arange(len(self.chosen))
-        return np.where(data.inverse >= 0, fitted[data.inverse], -1)
+    link_weight: str | None = None
 
 
 def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = None) -> Model:
@@ -216,12 +215,14 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
-    fmap, first_labels, first = _feature_map(X, weights, known, data, s)
+    links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
+    known = known if links is None else links.spread(known)
+    fmap, first_labels, first = _feature_map(X, weights, known, data, s, chosen)
     given = s
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
-    problem = label_problem(similarity, known, data, s)
+    problem = replace(label_problem(similarity, known, data, s), links=links)
     settings = search_settings(s, data, began)
     if data.initial is not None:
         gently = SHAKES if s.tempered else GENTLE
@@ -262,7 +263,17 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     elif s.spreads and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
     by_connection = connected is not None and found is not of_largest
-    labels, caches, prices = settle(problem, found.labels, keep=by_connection)
+    by_spread = connected is None and found is not of_largest
+    held = known
+    if links is not None:
+        whole = search_settings(s, replace(data, links=None), began)
+        settings = replace(settings, deadline=whole.deadline)
+        found, comparison = search_with_links(
+            problem, found, settings, rivals if s.compared else []
+        )
+        compared |= comparison
+        held = np.where(links.linked(), found.labels, known)
+    labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
@@ -276,11 +287,11 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
         chosen, labels, margins, others,
-        by_spread=connected is None and found is not of_largest, by_connection=by_connection,
+        by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
     scores = similarity.fitted(caches, labels) + prices
-    places = details.places(data)
+    places = data.places(chosen)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
     exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
     exact = exact or not data.X.in_memory
@@ -305,13 +316,14 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
         balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
+        held=None if links is None else np.where(places >= 0, held[places], -1),
     )
 
 
 # -- rows and similarities -------------------------------------------------------------------------
 
 
-def _feature_map(X, weights, known, data: FitInput, s: Settings):
+def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
     """Return the map to kernel values and neighbours, and labels and model of a first fit."""
     if not (s.mixed or s.whiten):
         return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None
@@ -322,7 +334,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     # There must be enough rows to estimate the covariance within clusters.
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
     if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        labels, first = _first_fit(rows, weights, known, data, s)
+        labels, first = _first_fit(rows, weights, known, data, s, chosen)
         axes = whitening_axes(rows, labels, weights)
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
@@ -330,7 +342,7 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings):
     return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first
 
 
-def _first_fit(X, weights, known, data: FitInput, s: Settings):
+def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
     """Return labels and model of a quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
@@ -349,8 +361,12 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings):
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
     )
+    if data.links is not None:
+        places = np.full(len(data.weights), -1)
+        places[chosen] = smaller.inverse
+        smaller = replace(smaller, links=data.links.mapped(places))
     model = fit_least_squares(smaller, settings)
-    return trained(model, rows, weights, known, data.n_jobs).labels, model
+    return trained(model, rows, weights, model.kept(known), data.n_jobs).labels, model
 
 
 def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
@@ -438,7 +454,8 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
     return SearchSettings(
         search=s.search,
         n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
-        deadline=None if budget is None else began + budget,
+        # With links, half of the time is for the search that respects them.
+        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
         sized=s.cluster_sizes is not None,
@@ -473,7 +490,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = keep_known(labels, problem.known)
+    labels = repaired(problem, keep_known(labels, problem.known))
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):

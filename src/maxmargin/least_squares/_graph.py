@@ -235,7 +235,9 @@ def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) 
     )
 
 
-def graph_similarity(neighbours: np.ndarray, weights, dtype) -> np.ndarray:
+def graph_similarity(
+    neighbours: np.ndarray, weights, dtype, smoothness: float = SMOOTHNESS
+) -> np.ndarray:
     """``V R_graph V``, doubly centred, of the graph that links rows and their neighbours."""
     n = len(neighbours)
     laplacian = normalised_laplacian(neighbours)
@@ -243,7 +245,7 @@ def graph_similarity(neighbours: np.ndarray, weights, dtype) -> np.ndarray:
     B = np.zeros((n, n), dtype)
     rows, columns = laplacian.nonzero()
     links = np.asarray(laplacian[rows, columns]).ravel()
-    B[rows, columns] = SMOOTHNESS * links / (roots[rows] * roots[columns])
+    B[rows, columns] = smoothness * links / (roots[rows] * roots[columns])
     B[np.arange(n), np.arange(n)] += dtype(1.0)
     invert_in_place(B)
     q = roots / np.linalg.norm(roots)

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from .._core.descent import CONVERGED
+from .._core.links import Groups
 from .._core.rivals import agreement
 from .._core.size_floor import cluster_prices, floor_prices
 from ._numba import (
@@ -54,6 +55,8 @@ class LabelProblem:
         Known label of each row, -1 where free.
     size_prior : float
         p in J_p: from 0 (equal sizes) to 1 (no preference).
+    links : Groups or None
+        Constraints between rows, which ``_links.search_with_links`` respects.
     """
 
     similarity: Similarity
@@ -62,11 +65,16 @@ class LabelProblem:
     floor: float
     known: np.ndarray
     size_prior: float = 0.0
+    links: Groups | None = None
 
     @property
     def unit(self) -> float:
         """Least weight that a cluster claims."""
         return float(least_claim(self.similarity.weights))
+
+    def joint_moves(self, arrays: _Arrays) -> int:
+        """Move several rows at once if J_p increases; returns the number of such moves."""
+        return 0
 
     def value(self, labels: np.ndarray, caches: np.ndarray) -> float:
         """J_p = sum_h y_h' R y_h / n_h^p."""
@@ -214,7 +222,7 @@ def _shake(problem: LabelProblem, arrays: _Arrays, first_round: int, watch: Watc
 def _ascended(problem: LabelProblem, arrays: _Arrays, watch: Watch, history: list[float]) -> Found:
     """Move single rows while J_p increases."""
     for _ in range(ASCENT_ROUNDS):
-        moves = arrays.descend("stochastic")
+        moves = arrays.descend("stochastic") or problem.joint_moves(arrays)
         history.append(problem.paper_value(arrays.value()))
         if watch(history[-1]) is not None or moves == 0:
             break

@@ -218,6 +218,111 @@ def steepest_steps(
     return max_steps
 
 
+# -- rows with cannot-links ------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _chain(labels, indptr, indices, j, target, chain, side):
+    """Find the rows that move with row j to ``target`` so that no cannot-link is newly violated.
+
+    Rows linked to a row that arrives in their cluster go the other way, and so on. ``side`` becomes
+    -1 for rows that leave j's cluster and 1 for those that join it. Returns the number of rows.
+    """
+    source = labels[j]
+    chain[0], side[j], length, at = j, -1, 1, 0
+    while at < length:
+        r = chain[at]
+        arrives = target if side[r] < 0 else source
+        for place in range(indptr[r], indptr[r + 1]):
+            q = indices[place]
+            if side[q] == 0 and labels[q] == arrives:
+                side[q] = -side[r]
+                chain[length] = q
+                length += 1
+        at += 1
+    return length
+
+
+@njit(cache=True, nogil=True)
+def _newly_violated(labels, indptr, indices, strengths, chain, side, source, target):
+    """Weight of the violated cannot-links after a chain has moved, minus that before."""
+    change = 0.0
+    for r in chain:
+        arrives = target if side[r] < 0 else source
+        for place in range(indptr[r], indptr[r + 1]):
+            q = indices[place]
+            share = strengths[place] * (1.0 if side[q] == 0 else 0.5)  # both ends count it
+            goes = labels[q]
+            if side[q] != 0:
+                goes = target if side[q] < 0 else source
+            change += share * ((goes == arrives) - (labels[q] == labels[r]))
+    return change
+
+
+@njit(cache=True, nogil=True)
+def swap_chains(
+    similarity, caches, labels, sizes, weights, fixed, floor, within, power, cannot, repair
+):
+    """Swap chains of cannot-linked rows between two clusters. Returns the number of swaps.
+
+    A single row cannot move if a cannot-link is then violated; a chain of rows (Kempe's) can. A
+    swap is made if fewer links are violated or, unless only to ``repair`` them, J_p rises.
+    ``cannot`` has the links in CSR form.
+    """
+    indptr, indices, strengths = cannot
+    n, k = len(labels), len(caches)
+    chain, side = np.empty(n, np.int64), np.zeros(n, np.int8)
+    tried = np.zeros((n, k), np.bool_)
+    swaps = 0
+    for j in range(n):
+        if fixed[j] or indptr[j] == indptr[j + 1]:
+            continue
+        source, best, least, gain = labels[j], labels[j], 0.0, NEVER if repair else 0.0
+        for d in range(k):
+            if d == source or tried[j, d]:
+                continue
+            length = _chain(labels, indptr, indices, j, d, chain, side)
+            some = chain[:length]
+            joined, sums, cross, own, free = 0.0, 0.0, 0.0, 0.0, True
+            for r in some:
+                tried[r, d if side[r] < 0 else source] = True
+                free = free and not fixed[r]
+                joined += side[r] * weights[r]
+                sums += side[r] * caches[source, r]
+                cross += side[r] * caches[d, r]
+                own += abs(similarity[r, r])
+            left, filled = sizes[source] + joined, sizes[d] - joined
+            held = left >= min(floor, sizes[source]) and filled >= min(floor, sizes[d])
+            change = _newly_violated(labels, indptr, indices, strengths, some, side, source, d)
+            if free and held and min(left, filled) > 1e-9 * weights[j] and change < least + 1e-9:
+                square = 0.0
+                for r in some:
+                    for q in some:
+                        square += side[r] * side[q] * similarity[r, q]
+                rise = (within[source] + 2.0 * sums + square) / left**power
+                rise += (within[d] - 2.0 * cross + square) / filled**power
+                rise -= within[source] / sizes[source] ** power
+                if sizes[d] > 0.0:
+                    rise -= within[d] / sizes[d] ** power
+                # Gains below the rounding error of the caches would move rows back and forth.
+                rounding = 1e-6 * own / sizes[source] ** power
+                if change < least - 1e-9 or rise > max(gain, rounding):
+                    best, gain, least = d, rise, min(least, change)
+            for r in some:
+                side[r] = 0
+        if best != source:
+            length = _chain(labels, indptr, indices, j, best, chain, side)
+            for r in chain[:length]:
+                goes = best if side[r] < 0 else source
+                came = labels[r]
+                within[came] += similarity[r, r] - 2.0 * caches[came, r]
+                within[goes] += similarity[r, r] + 2.0 * caches[goes, r]
+                _move(similarity, caches, labels, sizes, weights, r, goes)
+                side[r] = 0
+            swaps += 1
+    return swaps
+
+
 # -- nearest neighbours by a table of closeness ----------------------------------------------------
 
 

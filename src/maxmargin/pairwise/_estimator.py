@@ -17,7 +17,7 @@ from .._core.model import Model, lead_losses
 from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
-from ..constraints import PairwiseConstraints
+from ..constraints import PairwiseConstraints, checked_constraints
 from ._problem import PairProblem, pair_problem
 from ._search import DEFAULT_ALPHA, Search, nearest_centre_start, parted
 
@@ -284,13 +284,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
     def _checked_links(self, constraints, n: int, known) -> Links | None:
         if constraints is None:
             constraints = PairwiseConstraints(n)
-        if not isinstance(constraints, PairwiseConstraints):
-            raise ValueError(
-                f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}. Use "
-                "PairwiseConstraints(n_samples, must_link=..., cannot_link=...)."
-            )
-        if len(constraints) != n:
-            raise ValueError(f"constraints are about {len(constraints)} rows, but X has {n} rows.")
+        checked_constraints(constraints, n)
         if self.on_conflict == "raise":
             constraints.check(self.n_clusters, known)
         if constraints.n_links == 0 and known is None and self.n_clusters > 1:

@@ -315,7 +315,7 @@ def solve_bundle(
     best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])
     look, bound, before, converged = best, -np.inf, np.inf, False
     pool = CutPool(coef.size)
-    for passes in range(1, max_passes + 1):  # noqa: B007 - returned
+    for passes in range(1, max_passes + 1):
         risk, codes = problem.risk(look.scores, at)
         slope = weighted_sum(problem.rows, codes)
         pool.add(-slope.ravel(), risk - floor - float((slope * look.coef).sum()))

@@ -1,0 +1,190 @@
+"""A few known labels: accuracy on the other rows, beside classifiers and named clusters.
+
+    MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/knowledge.py [section ...]
+
+Sections: labels (one for each class, 1 %, 5 % and 20 % of the rows, and none: clusters matched
+one-to-one to the classes), wrong (a tenth of 5 % known labels are wrong), calibration (expected
+calibration error of the probabilities at 5 %). Tasks are those of quality.py but blobs and mnist;
+every figure is the mean of three draws. Known labels are given to all methods alike, and true
+classes serve to score only. MAXMARGIN_JOBS fits run at once (default 1).
+"""
+
+import os
+import time
+import warnings
+from itertools import product
+
+import joblib
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from _data import run_sections, table
+from maxmargin import MaxMarginClustering
+from maxmargin.metrics import clustering_accuracy
+from quality import dense, task, task_names
+
+DRAWS = 3
+SHARES = {"1 per class": 0.0, "1 %": 0.01, "5 %": 0.05, "20 %": 0.2}
+TASKS = ("iris", "wine", "breast_cancer", "digits", "usps", "coil20", "letter", "satellite",
+         "segment", "ionosphere", "vehicle", "svmguide1", "ringnorm", "magic", "news20", "ohscal",
+         "webkb", "moons")  # fmt: skip
+
+
+def known_labels(y, share, seed):
+    """Labels of a random share of the rows, at least one of each class; -1 elsewhere."""
+    rows = np.random.default_rng(seed).permutation(len(y))
+    known = np.full(len(y), -1)
+    first = rows[np.unique(y[rows], return_index=True)[1]]
+    for part in (first, rows[: int(share * len(y))]):
+        known[part] = y[part]
+    return known
+
+
+def ours(X, known, k, seed):
+    return MaxMarginClustering(k, n_resamples=0, random_state=seed).fit(X, partial_labels=known)
+
+
+def svc(X, known, k, seed):
+    rows = known >= 0
+    return SVC(C=10).fit(X[rows], known[rows]).predict(X)
+
+
+def spreading(X, known, k, seed):
+    return LabelSpreading(kernel="knn", n_neighbors=10).fit(dense(X), known).transduction_
+
+
+def self_training(X, known, k, seed):
+    steps = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=500))
+    return SelfTrainingClassifier(steps).fit(X, known).predict(X)
+
+
+def named(labels, known, k):
+    """Clusters, each with the class that most of its known rows have."""
+    votes = np.zeros((labels.max() + 1, k))
+    rows = known >= 0
+    np.add.at(votes, (labels[rows], known[rows]), 1)
+    shares = np.bincount(known[rows], minlength=k) / rows.sum()
+    return (votes + 1e-3 * shares).argmax(axis=1)[labels]
+
+
+METHODS = {
+    "maxmargin": lambda *args: ours(*args).labels_,
+    "SVC": svc,
+    "LabelSpreading": spreading,
+    "self-training": self_training,
+}
+
+
+def timed(work, *args):
+    """What some work returns, and its CPU seconds on one thread."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = time.process_time()
+        found = work(*args)
+        return found, time.process_time() - begin
+
+
+def without_labels(name, seed):
+    X, _, k = task(name)
+    return MaxMarginClustering(k, n_resamples=0, random_state=seed).fit(X).labels_
+
+
+def answers(name, seed, share, method):
+    X, y, k = task(name)
+    return METHODS[method](X, known_labels(y, share, seed), k, seed)
+
+
+def parallel(work, *lists):
+    """Results of the work for every combination, as an array of that shape."""
+    jobs = int(os.environ.get("MAXMARGIN_JOBS", "1"))
+    found = joblib.Parallel(jobs)(joblib.delayed(timed)(work, *args) for args in product(*lists))
+    results = np.empty(len(found), object)
+    results[:] = found
+    return results.reshape([len(values) for values in lists])
+
+
+def labels():
+    names, draws = task_names(*TASKS), range(DRAWS)
+    free = parallel(without_labels, names, draws)
+    found = parallel(answers, names, draws, list(SHARES.values()), list(METHODS))
+    columns = ["task", *METHODS, "named clusters", "best other - ours"]
+    truth = {name: task(name)[1:] for name in names}
+    for i, (share, of) in enumerate(SHARES.items()):
+        rows = []
+        for at, name in enumerate(names):
+            y, k = truth[name]
+            right = np.zeros((DRAWS, len(METHODS) + 1))
+            for seed in draws:
+                known = known_labels(y, of, seed)
+                given = [answer for answer, _ in found[at, seed, i]]
+                for j, answer in enumerate([*given, named(free[at, seed][0], known, k)]):
+                    right[seed, j] = np.mean((answer == y)[known < 0])
+            mean = right.mean(axis=0)
+            rows.append((name, *mean, float(mean[1:].max() - mean[0])))
+        rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+        table(f"accuracy on the other rows, {share} known", columns, rows, decimals=3)
+        close = sum(row[-1] <= 0.01 for row in rows[:-1])
+        below = sum(row[-2] - row[1] > 0.02 for row in rows[:-1])
+        print(f"within .01 of the best other on {close} of {len(names)}; ", end="")
+        print(f"more than .02 below the named clusters on {below}")
+    rows = []
+    for at, name in enumerate(names):
+        matched = np.mean([clustering_accuracy(truth[name][0], free[at, s][0]) for s in draws])
+        cpu = [np.mean([f[1] for f in part.ravel()]) for part in (free[at], found[at, :, :, 0])]
+        rows.append((name, float(matched), cpu[0], cpu[1], cpu[1] / cpu[0]))
+    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+    columns = ["task", "matched accuracy", "CPU s", "CPU s with labels", "ratio"]
+    table("no label known, and time", columns, rows, decimals=3)
+
+
+def wrong_labels(name, seed):
+    X, y, k = task(name)
+    known = known_labels(y, 0.05, seed)
+    rest, rows = known < 0, np.flatnonzero(known >= 0)
+    rng = np.random.default_rng(seed)
+    mistaken = rng.choice(rows, max(len(rows) // 10, 1), replace=False)
+    spoilt = known.copy()
+    spoilt[mistaken] = (spoilt[mistaken] + rng.integers(1, k, len(mistaken))) % k
+    right, model = ours(X, known, k, seed), ours(X, spoilt, k, seed)
+    doubted = model.label_mistakes_[:, 0]
+    hits = np.isin(doubted, mistaken).sum()
+    accuracies = [np.mean(m.labels_[rest] == y[rest]) for m in (right, model)]
+    return (*accuracies, hits / len(mistaken), hits / max(len(doubted), 1))
+
+
+def wrong():
+    names = task_names(*TASKS)
+    found = parallel(wrong_labels, names, range(DRAWS))
+    rows = [(name, *np.mean([f for f, _ in own], axis=0)) for name, own in zip(names, found)]
+    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+    columns = ["task", "all right", "a tenth wrong", "mistakes found", "precision"]
+    table("5 % known", columns, rows, decimals=3)
+
+
+def calibration_error(name, seed, bins=10):
+    """Mean difference of confidence and accuracy on rows without known labels, in bins."""
+    X, y, k = task(name)
+    known = known_labels(y, 0.05, seed)
+    P = ours(X, known, k, seed).predict_proba(X)[known < 0]
+    sure, right = P.max(axis=1), P.argmax(axis=1) == y[known < 0]
+    at = np.minimum((sure * bins).astype(int), bins - 1)
+    return np.abs(np.bincount(at, sure - right, minlength=bins)).sum() / len(sure)
+
+
+def calibration():
+    names = task_names(*TASKS)
+    found = parallel(calibration_error, names, range(DRAWS))
+    rows = [(name, float(np.mean([e for e, _ in own]))) for name, own in zip(names, found)]
+    table("expected calibration error, 5 % known", ["task", "error"], rows, decimals=3)
+
+
+SECTIONS = {"labels": labels, "wrong": wrong, "calibration": calibration}
+
+
+if __name__ == "__main__":
+    run_sections(SECTIONS, __doc__, UserWarning)

@@ -1,0 +1,533 @@
+r"""A few known labels: label-free similarities, believed as far as they predict the labels.
+
+.. math::
+    F_h = S_h[:, L]\, (S_h[L, L] + \nu I)^{-1} (Y - m) + m, \qquad
+    P = \sum_h w_h\, \mathrm{softmax}(F_h / T_h), \quad w_h \propto e^{l_h}
+
+L are the rows whose labels are known, Y their indicators, m the shares of the classes among them.
+Every S_h is a mean of similarities: kernels, graphs of nearest neighbours, and common clusters of
+fits without labels. l_h is the log-likelihood of the known labels by leave-one-out predictions,
+
+.. math::
+    \mathrm{loo}_i = y_i - \big([A^{-1} Y]_i - m_{-i} [A^{-1} 1]_i\big) / [A^{-1}]_{ii},
+    \qquad A = S_h[L, L] + \nu I,
+
+at the temperature T_h that maximises it. With few labels the models are averaged; with many, one of
+them has nearly all of the weight. Nothing is searched for, and no size of a class is assumed.
+
+=========================================  =====================================================
+what                                       function
+=========================================  =====================================================
+similarities S of three families           :func:`_similarities`
+mixtures, ridges nu and shares m           :func:`believed`
+leave-one-out predictions                  :func:`held_out`
+P for any row                              :class:`LabelledMap`
+=========================================  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import log_softmax, logsumexp, softmax
+
+from .._core.dedup import FitInput, make_input
+from .._core.descent import CONVERGED
+from .._core.links import Groups, settled_groups
+from .._core.model import Model, lead_of, trained
+from .._core.rows import Rows
+from .._data.source import MemoryRows
+from ._fit import Settings, fit_least_squares, kernel_map
+from ._graph import MixedMap, graph_similarity, mixed_map
+from ._similarity import factor_dtype, filled_matrix
+
+FLOAT64 = np.dtype(np.float64)
+RIDGES = (0.03, 0.3)
+PSEUDO = (0.0, 1.0, np.inf)  # labels added to each class before its share is taken
+TEMPERATURES = np.geomspace(0.02, 5.0, 48)
+SMOOTHNESS = (10.0, 100.0)  # of the graphs
+FINER = (1, 2, 4)  # clusters for each class in the fits without labels
+CLUSTERED_ROWS = 2000  # of these fits; others are predicted
+ROWS_PER_CLUSTER = 5  # finer clusterings have at least so many on average
+N_NEIGHBORS, ROWS_PER_NEIGHBOR = 10, 3
+MOST_LABELLED = 1000  # known rows in the models: their cost grows with the cube
+FOR_ALL = 1.0  # added to the log-likelihood of the mean of all similarities
+NEGLIGIBLE = 1e-3  # weight, relative to the largest, of models that are left out
+MISTAKEN = 5.0  # odds against a known label from which on it is doubted
+BY_CHANCE = 1e-3  # probability below which a cluster without known labels is told of
+KERNEL, GRAPH, CLUSTERS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class LabelledMap:
+    """The map from raw rows to the probabilities of the classes.
+
+    Attributes
+    ----------
+    maps : tuple of MixedMap
+    columns : tuple of ndarray of shape (r, n_models * k)
+        Coefficients of all models on the features of each map.
+    constants : ndarray of shape (n_models * k,)
+    temperatures, weights : ndarray of shape (n_models,)
+    """
+
+    maps: tuple[MixedMap, ...]
+    columns: tuple[np.ndarray, ...]
+    constants: np.ndarray
+    temperatures: np.ndarray
+    weights: np.ndarray
+    scale: float = 1.0
+    dtype: np.dtype = FLOAT64
+
+    @property
+    def landmarks(self) -> Any:
+        """Rows that others are compared with."""
+        return self.maps[0].landmarks
+
+    @property
+    def axes(self) -> np.ndarray | None:
+        """Axes of the metric of clusters found without labels."""
+        return self.maps[-1].axes
+
+    @property
+    def rank(self) -> int:
+        """Number of classes."""
+        return len(self.constants) // len(self.weights)
+
+    def rows(self, X: Any, n_jobs: int = 1) -> Rows:
+        """Return the probabilities as Rows, computed tile by tile."""
+        return Rows(X, n_jobs=n_jobs, features=self)
+
+    def values(self, X: Any, xp: Any = np) -> np.ndarray:
+        """Return the probabilities of a tile of raw rows."""
+        F = self.constants
+        for fmap, columns in zip(self.maps, self.columns):
+            F = F + fmap.tile(X).scores(columns)
+        return self.probabilities(F)
+
+    def probabilities(self, F: np.ndarray) -> np.ndarray:
+        """Return the mean of the models' probabilities for their scores (n, n_models * k)."""
+        scores = F.reshape(len(F), len(self.weights), -1) / self.temperatures[:, None]
+        return np.einsum("ihc,h->ic", softmax(scores, axis=2), self.weights)
+
+
+def fit_known_labels(data: FitInput, s: Settings) -> Model:
+    """Return a model of the classes of which some labels are known; each class has at least one."""
+    groups = None if data.links is None else settled_groups(data.links, data.known)
+    if groups is not None:
+        data = replace(data, known=groups.spread(data.known))
+    chosen = data.chosen(s.max_samples, s.precomputed)
+    X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
+    weights, known = data.weights[chosen], data.known[chosen]
+    labelled = _labelled(known, data.rng)
+    clusterings, first = _without_labels(X, weights, data, s)
+    dense = bool(getattr(first.features, "dense", False))
+    maps = tuple(_maps(X.toarray() if dense else X, X, weights, dense, first, data, s))
+    parts = list(_similarities(maps, X, weights, clusterings, labelled, data.n_jobs))
+    models = believed(parts, known[labelled], weights[labelled], labelled, s.n_clusters)
+    fmap = _labelled_map(maps, parts, models, labelled, weights)
+    held = None
+    if groups is not None:
+        place = np.full(len(data.weights) + 1, -1)
+        place[chosen] = linked_labels(groups.part(chosen), fmap, X, known)
+        held = place[data.inverse]
+    share = weights[labelled] / weights[labelled].sum()
+    own = models.left_out[np.arange(len(labelled)), known[labelled]]
+    objective = float(-share @ np.log(np.maximum(own, 1e-300)))
+    right = models.left_out.argmax(axis=1) == known[labelled]
+    margins = np.full(len(chosen), np.nan)
+    margins[labelled] = lead_of(models.left_out, known[labelled])
+    unnamed = _unnamed(clusterings, weights, labelled, data.source[chosen])
+    doubted = np.flatnonzero(models.left_out.max(axis=1) > MISTAKEN * own)
+    doubted = doubted[np.argsort(own[doubted])]
+    return Model(
+        fmap,
+        coef=np.eye(s.n_clusters),
+        intercept=np.zeros(s.n_clusters),
+        paths=np.eye(s.n_clusters),
+        objective=objective,
+        history=[objective],
+        n_iter=1,
+        stop_reason=getattr(data.watch, "reason", None) or CONVERGED,
+        extras={
+            "leave_one_out_": float(share @ right),
+            "leave_one_out_margins_": margins,
+            "fitted_indices_": data.source[chosen],
+            "label_mistakes_": np.stack(
+                [data.source[chosen][labelled[doubted]], models.left_out[doubted].argmax(axis=1)],
+                axis=1,
+            ),
+        },
+        held=held,
+        details=_told(parts, models, float(share @ right), unnamed),
+    )
+
+
+@dataclass(frozen=True)
+class KnownDetails:
+    """What a fit to known labels tells.
+
+    Attributes
+    ----------
+    sentences : list of str
+    unnamed : str or None
+        The sentence about a class that may have no known labels.
+    link_weight : None
+        Rows with constraints have no other weight.
+    """
+
+    sentences: list[str]
+    unnamed: str | None
+    link_weight: str | None = None
+
+
+def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> KnownDetails:
+    family = np.array([part.family for part in parts])
+    mixed = models.weights @ (models.mixtures / models.mixtures.sum(axis=1, keepdims=True))
+    kernels, graphs, common = (mixed[family == f].sum() for f in (KERNEL, GRAPH, CLUSTERS))
+    sentences = [
+        f"{len(models.left_out)} known labels decide how far similarities are believed: kernels "
+        f"{kernels:.0%}, nearest neighbours {graphs:.0%}, clusters found without labels "
+        f"{common:.0%}.",
+        f"Leave-one-out accuracy on the known labels: {right:.0%}.",
+    ]
+    if unnamed is not None:
+        sentences.append(unnamed)
+    return KnownDetails(sentences, unnamed)
+
+
+def linked_labels(groups: Groups, fmap: LabelledMap, X: Any, known: np.ndarray) -> np.ndarray:
+    """Return the most probable labels of linked rows that keep the links; -1 for other rows.
+
+    The surest groups come first; later ones avoid the classes of those they must be apart from.
+    """
+    rows = np.flatnonzero(groups.linked())
+    of_row = groups.of_row[rows]
+    logs = np.zeros((groups.of_row.max() + 1, fmap.rank))
+    np.add.at(logs, of_row, np.log(np.maximum(fmap.values(X[rows]), 1e-300)))
+    decided = known[rows] >= 0
+    logs[of_row[decided], known[rows][decided]] = np.inf
+    best = np.sort(logs, axis=1)
+    lead = best[:, -1] - best[:, -2]
+    apart: dict[int, list[int]] = {}
+    for a, b in groups.apart.tolist():
+        apart.setdefault(a, []).append(b)
+        apart.setdefault(b, []).append(a)
+    labels = np.full(len(logs), -1)
+    for group in np.unique(of_row)[np.argsort(-lead[np.unique(of_row)], kind="stable")].tolist():
+        taken = labels[apart.get(group, [])]
+        allowed = logs[group].copy()
+        allowed[taken[taken >= 0]] = -np.inf
+        labels[group] = int((allowed if allowed.max() > -np.inf else logs[group]).argmax())
+    found = np.full(len(known), -1)
+    found[rows] = labels[of_row]
+    return found
+
+
+def _unnamed(
+    clusterings: list[np.ndarray], weights: np.ndarray, labelled: np.ndarray, source: np.ndarray
+) -> str | None:
+    """Return a sentence about the largest cluster without known labels, if that is no chance."""
+    found = []
+    for clusters in clusterings:
+        share = np.bincount(clusters, weights) / weights.sum()
+        missed = np.setdiff1d(np.flatnonzero(share), clusters[labelled])
+        found += [(share[c], source[clusters == c].min()) for c in missed]
+    share, row = max(found, default=(0.0, 0))
+    if (1.0 - share) ** len(labelled) >= BY_CHANCE:
+        return None
+    return (
+        f"{share:.0%} of the rows form a cluster without a known label (row {row} is in it), where "
+        f"about {share * len(labelled):.0f} are expected if rows to label were chosen at random: "
+        "there may be a class that nobody has labelled. Raise n_clusters to separate it."
+    )
+
+
+def _labelled(known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows whose labels are used: all, or a random choice with the same shares."""
+    rows = np.flatnonzero(known >= 0)
+    if len(rows) <= MOST_LABELLED:
+        return rows
+    rows = rng.permutation(rows)
+    # Class by class, the same share of each, and at least one row.
+    rows = rows[np.argsort(known[rows], kind="stable")]
+    starts = np.searchsorted(known[rows], np.unique(known[rows]))
+    even = np.linspace(0, len(rows) - 1, MOST_LABELLED).astype(np.int64)
+    return np.sort(rows[np.union1d(even, starts)])
+
+
+def _without_labels(
+    X: Any, weights: np.ndarray, data: FitInput, s: Settings
+) -> tuple[list[np.ndarray], Model]:
+    """Return clusterings into k, 2 k and 4 k clusters, and the model of the first."""
+    found: list[np.ndarray] = []
+    first, n = None, len(weights)
+    rows, unknown = MemoryRows(X), np.full(n, -1)
+    for times, rng in zip(FINER, data.rng.spawn(len(FINER))):
+        k = max(times * s.n_clusters, 2)
+        if found and k * ROWS_PER_CLUSTER > n:
+            break
+        given = make_input(rows, weights, None, merge=not s.precomputed)
+        given = replace(given, rng=rng, n_jobs=data.n_jobs, watch=data.watch)
+        settings = replace(
+            s,
+            n_clusters=k,
+            max_samples=min(s.max_samples, CLUSTERED_ROWS),
+            n_init=s.n_init if times == 1 else 2,
+            n_kicks=s.n_kicks if times == 1 else 0,
+            spreads=s.spreads and times == 1,
+            compared=False,
+            n_resamples=0,
+            time_budget=None if s.time_budget is None else s.time_budget / len(FINER),
+        )
+        model = fit_least_squares(given, settings)
+        first = first or model
+        found.append(np.asarray(trained(model, rows, weights, unknown, data.n_jobs).labels))
+    assert first is not None
+    return found, first
+
+
+# -- similarities ----------------------------------------------------------------------------------
+
+
+def _maps(
+    rows: Any, X: Any, weights: np.ndarray, dense: bool, first: Model, data: FitInput, s: Settings
+) -> Iterator[MixedMap]:
+    """Yield the map of the raw rows, and that of the metric of the clusters if they have one."""
+    n = len(weights)
+    count = min(N_NEIGHBORS, max(1, n // (ROWS_PER_NEIGHBOR * s.n_clusters)), n - 1)
+    axes = first.features.axes
+    rng, kernel = data.rng, s.kernels[0]
+    half = kernel_map(rows, weights, rng, s, kernel)
+    kernels = [half]
+    if kernel == "rbf":
+        gamma = half.params["gamma"]
+        kernels += [replace(half, params={"gamma": times * gamma}) for times in (4.0, 0.25)]
+        kernels.append(kernel_map(rows, weights, rng, s, "linear"))
+    yield mixed_map(kernels, X, count, dense)
+    if axes is not None and kernel == "rbf":
+        both = [kernel_map(rows, weights, rng, s, name, axes) for name in ("rbf", "linear")]
+        yield mixed_map(both, X, count, dense)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One similarity S, centred on both sides, of mean diagonal 1, on the labelled columns.
+
+    Attributes
+    ----------
+    family : int
+    columns : ndarray of shape (m, n_labelled)
+        S[:, L].
+    map, number : int
+        The map and, for a kernel, its number there; others are carried to new rows by neighbours.
+    means, level, scale : ndarray of shape (m,), float, float
+        Weighted means of the rows of the kernel, their mean, and what S was divided by.
+    spread : ndarray of shape (m, n_labelled) or None
+        For the square of a kernel, S = K_c spread.
+    """
+
+    family: int
+    columns: np.ndarray
+    map: int
+    number: int = 0
+    means: np.ndarray | None = None
+    level: float = 0.0
+    scale: float = 1.0
+    spread: np.ndarray | None = None
+
+
+def _similarities(
+    maps: tuple[MixedMap, ...], X: Any, weights: np.ndarray, clusterings: list[np.ndarray],
+    labelled: np.ndarray, n_jobs: int,
+) -> Iterator[Part]:  # fmt: skip
+    n, share = len(weights), weights / weights.sum()
+    dtype = np.dtype(factor_dtype(n, min(RIDGES)))
+    roots = np.sqrt(weights)
+    for at, fmap in enumerate(maps):
+        rows = X.toarray() if fmap.dense and sparse.issparse(X) else X
+        neighbours = np.empty((n, fmap.n_neighbors), np.int64)
+
+        def first_kernel(i: int, j: int) -> np.ndarray:
+            K, neighbours[i:j] = fmap.kernel_and_neighbours(rows[i:j], first=i)  # noqa: B023
+            return K
+
+        for number, kernel in enumerate(fmap.kernels):
+            values = first_kernel if number == 0 else lambda i, j: kernel.kernel_values(rows[i:j])  # noqa: B023
+            K = filled_matrix(n, dtype, values, n_jobs)
+            yield from _kernel_parts(K, share, labelled, at, number, kernel.kernel == "cosine")
+        for smoothness in SMOOTHNESS[: None if at == 0 else 1]:
+            S = graph_similarity(neighbours, weights, dtype.type, smoothness)
+            scale = float(share @ (np.diag(S) / weights))
+            columns = S[:, labelled] / (scale * roots[:, None] * roots[labelled])
+            yield Part(GRAPH, columns, at)
+    for clusters in clusterings:
+        sizes = np.bincount(clusters, share)
+        scale = 1.0 - float(sizes @ sizes)
+        if scale > 1e-9:
+            same = (clusters[:, None] == clusters[labelled]).astype(np.float64)
+            own = sizes[clusters]
+            same -= own[:, None] + own[labelled] - float(sizes @ sizes)
+            yield Part(CLUSTERS, same / scale, 0)
+
+
+def _kernel_parts(
+    K: np.ndarray, share: np.ndarray, labelled: np.ndarray, at: int, number: int, squared: bool
+) -> Iterator[Part]:
+    """Yield the centred kernel and, if wanted, its square."""
+    means = (K @ share.astype(K.dtype)).astype(np.float64)
+    level = float(share @ means)
+    scale = float(share @ (np.diag(K) - 2.0 * means + level))
+    if scale <= 0:
+        return
+    columns = K[:, labelled] - means[:, None] - means[labelled] + level
+    yield Part(KERNEL, columns / scale, at, number, means, level, scale)
+    if squared:
+        spread = share[:, None] * columns
+        # The diagonal of the square: sums of squares of the rows of the centred kernel.
+        centred = K - means[:, None] - means + level
+        norm = float(share @ (centred**2 @ share))
+        square = centred @ spread
+        yield Part(KERNEL, square / norm, at, number, means, level, norm, spread)
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Believed:
+    """The models that the known labels support.
+
+    Attributes
+    ----------
+    mixtures : ndarray of shape (n_models, n_parts)
+        Share of each similarity.
+    dual : ndarray of shape (n_models, n_labelled, k)
+        A^-1 (Y - m).
+    shares : ndarray of shape (n_models, k)
+        m.
+    temperatures, weights : ndarray of shape (n_models,)
+    left_out : ndarray of shape (n_labelled, k)
+        Leave-one-out probabilities of the labelled rows by all models together.
+    """
+
+    mixtures: np.ndarray
+    dual: np.ndarray
+    shares: np.ndarray
+    temperatures: np.ndarray
+    weights: np.ndarray
+    left_out: np.ndarray
+
+
+def believed(
+    parts: list[Part], known: np.ndarray, weights: np.ndarray, labelled: np.ndarray, k: int
+) -> Believed:
+    """Return the models and how much each is believed."""
+    Y = (known[:, None] == np.arange(k)).astype(np.float64)
+    counts = weights @ Y
+    found = []
+    for mixture, bonus in _mixtures(np.array([part.family for part in parts])):
+        S = sum(c * p.columns[labelled].astype(np.float64) for c, p in zip(mixture, parts) if c)
+        for ridge in RIDGES:
+            inverse = np.linalg.inv(S + ridge * np.diag(1.0 / weights))
+            for pseudo in PSEUDO:
+                m = class_shares(counts, pseudo)
+                without = class_shares(counts - weights[:, None] * Y, pseudo)
+                loo = held_out(inverse, Y, without)
+                logs = np.array([_log_own(loo / t, known) for t in TEMPERATURES]) @ weights
+                best = int(logs.argmax())
+                t = TEMPERATURES[best]
+                found.append((logs[best] + bonus, mixture, inverse @ (Y - m), m, t, loo))
+    score = np.array([f[0] for f in found])
+    keep = np.flatnonzero(score > score.max() + np.log(NEGLIGIBLE))
+    w = np.exp(score[keep] - logsumexp(score[keep]))
+    mixtures, dual, shares, temperatures, loo = (
+        np.stack([found[i][j] for i in keep]) for j in range(1, 6)
+    )
+    left_out = np.einsum("hic,h->ic", softmax(loo / temperatures[:, None, None], axis=2), w)
+    return Believed(mixtures, dual, shares, temperatures, w, left_out)
+
+
+def _mixtures(family: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield shares of the similarities, and what is added to their log-likelihood."""
+    yield np.full(len(family), 1.0 / len(family)), FOR_ALL
+    kernels = (family == KERNEL) / (family == KERNEL).sum()
+    yield kernels, 0.0
+    for name, little, of in ((GRAPH, 0.05, kernels), (CLUSTERS, 0.1, None)):
+        own = family == name
+        if own.any():
+            others = ~own / max((~own).sum(), 1) if of is None else of
+            yield own / own.sum() + little * others, 0.0
+
+
+def class_shares(counts: np.ndarray, pseudo: float) -> np.ndarray:
+    """Return shares of the classes with so many labels added to each.
+
+    Examples
+    --------
+    >>> class_shares(np.array([3.0, 1.0]), 1.0).round(2)
+    array([0.67, 0.33])
+    >>> class_shares(np.array([0.0, 0.0]), 0.0)
+    array([0.5, 0.5])
+    """
+    k = counts.shape[-1]
+    if np.isinf(pseudo):
+        return np.full(counts.shape, 1.0 / k)
+    total = np.maximum(counts, 0.0) + pseudo
+    whole = total.sum(axis=-1, keepdims=True)
+    return np.where(whole > 0, total / np.where(whole > 0, whole, 1.0), 1.0 / k)
+
+
+def held_out(inverse: np.ndarray, Y: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return leave-one-out predictions from A^-1; row i of shares leaves out label i, too.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> B = rng.normal(size=(5, 9))
+    >>> A, Y, m = B @ B.T + np.eye(5), np.eye(2)[[0, 1, 0, 1, 1]], np.array([0.5, 0.5])
+    >>> loo = held_out(np.linalg.inv(A), Y, np.tile(m, (5, 1)))
+    >>> rest = np.arange(1, 5)
+    >>> dual = np.linalg.solve(A[np.ix_(rest, rest)], Y[rest] - m)
+    >>> bool(np.allclose(loo[0], A[0, rest] @ dual + m))
+    True
+    """
+    own = np.diag(inverse)[:, None]
+    ones = inverse.sum(axis=1)[:, None]
+    return np.asarray(Y - (inverse @ Y - shares * ones) / own)
+
+
+def _log_own(scores: np.ndarray, known: np.ndarray) -> np.ndarray:
+    return np.asarray(log_softmax(scores, axis=1)[np.arange(len(known)), known])
+
+
+def _labelled_map(
+    maps: tuple[MixedMap, ...], parts: list[Part], models: Believed, labelled: np.ndarray,
+    weights: np.ndarray,
+) -> LabelledMap:  # fmt: skip
+    """Return the map whose coefficients are those of all models."""
+    n, share = len(weights), weights / weights.sum()
+    count, _, k = models.dual.shape
+    columns = [np.zeros((fmap.rank, count * k)) for fmap in maps]
+    constants = models.shares.ravel().copy()
+    for j, part in enumerate(parts):
+        scaled = models.mixtures[:, j, None, None] * models.dual
+        dual = scaled.transpose(1, 0, 2).reshape(len(labelled), count * k)
+        block = columns[part.map]
+        if part.family != KERNEL:
+            block[len(maps[part.map].kernels) * n :] += part.columns @ dual
+            continue
+        assert part.means is not None
+        if part.spread is None:
+            E = np.zeros((n, count * k))
+            E[labelled] = dual / part.scale
+        else:
+            E = part.spread @ dual / part.scale
+        total = E.sum(axis=0)
+        block[part.number * n : (part.number + 1) * n] += E - share[:, None] * total
+        constants += part.level * total - part.means @ E
+    return LabelledMap(maps, tuple(columns), constants, models.temperatures, models.weights)
