@@ -3,8 +3,8 @@
     MAXMARGIN_DATA=folder python benchmarks/confidence.py [calibration | outliers ...]
 
 Sections: calibration (expected calibration error of ``predict_proba`` in ten bins, against the
-labels of fresh fits on other subsamples of 70 %, matched to ``labels_``) and outliers (rows of a box
-five times as wide as the data, outside the data's own box, and held-out rows of the same data).
+labels of fresh fits on other subsamples of 70 %, matched to ``labels_``) and outliers (rows of a
+box five times as wide as the data, outside the data's own box, and held-out rows of the same data).
 No section uses the classes. At most 2,000 rows of each set are used.
 """
 

@@ -42,24 +42,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.links import Links
 from ._core.model import Model, lead_losses
 from ._row_kinds import RBF, Kind, kind_of_rows
+from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
-from .least_squares._few_labels import KnownDetails, LabelledMap, fit_known_labels
+from .least_squares._few_labels import KnownDetails, fit_known_labels
 from .least_squares._fit import Details, Settings
 from .least_squares._link_weights import fit_with_links
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import matched
 
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
-CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
+CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
-QUICK_KICKS = 12
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -68,8 +67,8 @@ class MaxMarginClustering(BaseMarginClustering):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Number of clusters. None chooses it by stability (:func:`choose_n_clusters`), and a warning
-        is raised if the choice is uncertain.
+        Number of clusters. None chooses it by the separation of density modes
+        (:func:`choose_n_clusters`); a warning is raised if the choice is uncertain.
     kernel : "auto", str or callable, default="auto"
         "auto": cosine for rows of mostly zeros, else Gaussian; or a kernel of
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
@@ -88,8 +87,8 @@ class MaxMarginClustering(BaseMarginClustering):
         constraints all rows are used.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
-        probabilities; 0 for none, so that ``confidence_`` and ``stability_`` are not set. Not used
-        if every cluster has known labels: they calibrate the probabilities.
+        probabilities. Without subsamples, and with constraints, ``confidence_`` and ``stability_``
+        are not set.
     outlier_level : float in (0, 1), default=0.01
         Rows whose distance to their neighbours is as unusual as that of this fraction of the
         fitted rows are outliers.
@@ -146,7 +145,6 @@ class MaxMarginClustering(BaseMarginClustering):
     True
     """
 
-    _quick = False
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -259,10 +257,9 @@ class MaxMarginClustering(BaseMarginClustering):
         else:
             model = fit_with_links(data, self._settings(k, kind))
         extras = {**model.extras, "n_clusters_": k, "report_": [kind.sentence, *told]}
-        if not self._quick:
-            chosen = data.inverse[extras["fitted_indices_"]]
-            fitted = model.features, data.X.take(chosen), data.weights[chosen]
-            extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
+        chosen = model.details.chosen
+        fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
+        extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
         return replace(model, extras=extras)
 
     def _settings(self, k: int, kind: Kind) -> Settings:
@@ -275,10 +272,9 @@ class MaxMarginClustering(BaseMarginClustering):
             whiten=True,
             spreads=self.spreads,
             connected=self.spreads,
+            scale=kind is RBF,
             balance=self.balance,
             n_init=self.n_init,
-            n_kicks=QUICK_KICKS if self._quick else "auto",
-            compared=not self._quick,
             max_samples=self.max_samples,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
@@ -291,31 +287,25 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.has_known:
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
-        n, rows = data.X.shape[0], np.arange(data.X.shape[0])
-        if n > CHOICE_ROWS and not data.X.in_memory:
-            rows = np.sort(self._generator().choice(n, CHOICE_ROWS, replace=False))
-        quick = QuickClustering(kernel=kind.kernel if self.kernel != "auto" else "auto",
-                                size_prior=self.size_prior, spreads=self.spreads,
-                                balance=self.balance, max_samples=self.max_samples,
-                                n_init=4, n_resamples=0, n_jobs=self.n_jobs)  # fmt: skip
-        choice = stable_number(data.X.take(rows), quick, random_state=self.random_state)
+        n, rng = data.X.shape[0], self._generator()
+        most = max(CHOICE_ROWS, self.max_samples)
+        rows = np.sort(rng.choice(n, min(n, most), replace=False))
+        X = data.X.take(rows)
+        if self._pairwise:
+            X = X[:, data.source[rows]]
+        choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
         return choice.n_clusters, [choice.statement]
 
     def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        known = isinstance(model.details, KnownDetails)
         if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
             found |= row_certainty(own, lead, rows, data, model)
-            if "_calibration" in model.extras:
+            if "confidence_" in found:
                 found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
-        sentences = model.details.sentences if known else list(self._sentences(model, data, found))
-        if "_outliers" in model.extras:
-            outliers = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
-            told = f"{outliers.sum():,} of {len(outliers):,} rows are outliers"
-            sentences = [*sentences, f"{told} at the level of {self.outlier_level:.2g}."]
+        sentences = list(self._sentences(model, data, found))
         if data.links is not None:
             sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}
@@ -323,7 +313,16 @@ class MaxMarginClustering(BaseMarginClustering):
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
         """Yield the sentences of ``report_``."""
         n, d = data.n_given, data.X.shape[1]
-        if model.features.axes is not None:
+        if isinstance(model.details, KnownDetails):
+            yield from model.details.sentences
+            yield from self._outliers_told(model, found)
+            return
+        if model.details.scaled:
+            yield (
+                "The columns were standardised, because their scales differ by more than a factor "
+                "of 10; kernel='rbf' keeps them as they are."
+            )
+        if model.details.whitened:
             yield (
                 "The rows were clustered twice, the second time after whitening by the covariance "
                 f"within the first clusters: {d} columns are few enough to estimate it."
@@ -351,6 +350,7 @@ class MaxMarginClustering(BaseMarginClustering):
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
+        yield from self._outliers_told(model, found)
         if not self.n_resamples:
             return
         stability = model.extras["stability_"]
@@ -365,6 +365,15 @@ class MaxMarginClustering(BaseMarginClustering):
             yield (
                 f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
                 f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
+            )
+
+    def _outliers_told(self, model: Model, found: dict) -> Iterator[str]:
+        """Yield the sentence about outliers."""
+        if "_outliers" in model.extras:
+            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
+            yield (
+                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
+                f"{self.outlier_level:.2g}."
             )
 
     def _sizes_told(self, model: Model) -> Iterator[str]:
@@ -390,10 +399,9 @@ class MaxMarginClustering(BaseMarginClustering):
             Rows sum to 1, and the largest probability is that of the predicted cluster: the
             fraction of subsamples in which rows of this cluster with a similar margin kept it. The
             other clusters share the rest according to their scores. A fitted row is judged by its
-            leave-one-out scores. If every cluster has known labels, the probabilities are those of
-            the models that predict these labels. A dask array if X is one.
+            leave-one-out scores. A dask array if X is one.
         """
-        calibration = self._checked_calibration("predict_proba")
+        calibration = self._fitted_with_resamples("predict_proba")
         block = partial(probability_block, calibration=calibration)
         return self._mapped(X, block, len(self._paths))
 
@@ -411,7 +419,7 @@ class MaxMarginClustering(BaseMarginClustering):
             Largest probability of :meth:`predict_proba`; for outliers it is reduced, to 0 far from
             all fitted rows.
         """
-        calibration = self._checked_calibration("confidence")
+        calibration = self._fitted_with_resamples("confidence")
         block = partial(confidence_block, calibration=calibration, outliers=self._outliers)
         return self._mapped(X, block, 1)[:, 0]
 
@@ -451,27 +459,14 @@ class MaxMarginClustering(BaseMarginClustering):
         check_is_fitted(self)
         return self._mapped(X, partial(outlier_block, outliers=self._outliers), 2)
 
-    def _checked_calibration(self, name: str) -> Any:
-        """Return the calibration; None if known labels have calibrated the scores."""
+    def _fitted_with_resamples(self, name: str) -> Any:
+        """Return the calibration, which needs resamples."""
         check_is_fitted(self)
-        if isinstance(self.feature_map_, LabelledMap):
-            return None
         if not hasattr(self, "_calibration"):
             raise ValueError(
                 f"{name} needs a fit with n_resamples > 0; got n_resamples={self.n_resamples}."
             )
         return self._calibration
-
-
-class QuickClustering(MaxMarginClustering):
-    """MaxMarginClustering with a shorter search, for the comparison of many fits."""
-
-    _quick = True
-
-
-def quick_clusterer(X) -> MaxMarginClustering:
-    """Return a fast clusterer, to be fitted many times."""
-    return QuickClustering(2, n_init=4, n_resamples=0)
 
 
 @dataclass(frozen=True)
@@ -504,7 +499,7 @@ def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[st
 
 def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
     """Return the best clustering that differs from the labels."""
-    places = data.places(details.chosen)
+    places = details.places(data)
     rows = np.flatnonzero(places >= 0)
     for shortfall, other in details.others:
         mine, theirs = labels[rows], other[places[rows]]

@@ -97,12 +97,6 @@ class FitInput:
         more = self.rng.choice(others, max_samples - len(known), replace=False)
         return np.sort(np.concatenate([known, more]))
 
-    def places(self, chosen: np.ndarray) -> np.ndarray:
-        """Return, for every row that the user gave, its place among the chosen rows, or -1."""
-        place = np.full(len(self.weights) + 1, -1)
-        place[chosen] = np.arange(len(chosen))
-        return np.asarray(place[self.inverse])
-
     def part(self, rows: np.ndarray) -> FitInput:
         """Return some of the rows as a separate input, in memory."""
         if len(rows) == len(self.weights) and self.X.in_memory:

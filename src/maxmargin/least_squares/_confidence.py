@@ -53,6 +53,11 @@ class Calibration:
         curves = [tuple(curve[i] for i in order) for curve in (self.margins, self.levels)]
         return Calibration(curves[0], curves[1], self.temperature, self.held_out[:, order])
 
+    def of_scores(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Probabilities (n, k) of rows with these scores; ``own`` are the places of fitted rows."""
+        held_out = np.where(own[:, None] >= 0, self.held_out[own], scores)
+        return self.probabilities(held_out, decisions(scores)[0])
+
     def confidence(self, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Probability of the clusters of rows with these margins in them."""
         out = np.zeros(len(labels))
@@ -166,26 +171,19 @@ def _temperature(scores: np.ndarray, labels: np.ndarray, found: np.ndarray) -> f
 
 
 def probability_block(
-    block: Block, parts: Any, *model: Any, calibration: Calibration | None
+    block: Block, parts: Any, *model: Any, calibration: Calibration
 ) -> BlockResult:
-    """Block function: probabilities of the clusters, by leave-one-out scores of fitted rows.
-
-    Without a calibration, the scores are the probabilities.
-    """
+    """Block function: probabilities of the clusters, by leave-one-out scores of fitted rows."""
     scores = margin_block(block, parts, *model)[1]
-    if calibration is None:
-        return (), scores
-    own = block.features.own_places(block.data)
-    held_out = np.where(own[:, None] >= 0, calibration.held_out[own], scores)
-    return (), calibration.probabilities(held_out, decisions(scores)[0])
+    return (), calibration.of_scores(scores, block.features.own_places(block.data))
 
 
 def confidence_block(
-    block: Block, parts: Any, *model: Any, calibration: Calibration | None, outliers: Outliers
+    block: Block, parts: Any, *model: Any, calibration: Calibration, outliers: Outliers
 ) -> BlockResult:
     """Block function: the largest probability, reduced for outliers."""
     largest = probability_block(block, parts, *model, calibration=calibration)[1].max(axis=1)
-    typical = outliers.typicality(outliers.of_rows(block.features, block.data)[1])
+    typical = outliers.typicality(outliers.of_rows(block.features.metric, block.data)[1])
     return (), (largest * typical)[:, None]
 
 
@@ -193,8 +191,8 @@ def row_certainty(
     labels: np.ndarray, lead: Any, rows: RowSource, data: FitInput, model: Model
 ) -> dict[str, np.ndarray]:
     """Return the attributes about outliers and confidence of rows in memory."""
-    outliers = model.extras["_outliers"]
-    places = data.places(data.inverse[model.extras["fitted_indices_"]])
+    details, outliers = model.details, model.extras["_outliers"]
+    places = details.places(data)
     fitted = places >= 0
     scores = outliers.scores[places]
     p_values = outliers.p_values(scores, fitted)
@@ -204,13 +202,15 @@ def row_certainty(
         blocks = part.run(partial(outlier_block, outliers=outliers))[1]
         scores[others], p_values[others] = np.concatenate(list(blocks)).T
     found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
-    if "_calibration" in model.extras:
-        margins = np.where(fitted, model.extras["leave_one_out_margins_"][places], lead)
-        confidence = model.extras["_calibration"].confidence(margins, labels)
-    elif hasattr(model.features, "probabilities"):
-        mapped = model.features.rows(rows, data.n_jobs)
-        scores = np.concatenate(list(mapped.run(margin_block, model.shared())[1]))
-        confidence = scores[np.arange(len(labels)), labels]
-    else:
+    calibration = model.extras.get("_calibration")
+    if calibration is None:
         return found
-    return found | {"confidence_": confidence * outliers.typicality(p_values)}
+    if isinstance(calibration, Calibration):
+        margins = np.where(fitted, details.margins[places], lead)
+        confidence = calibration.confidence(margins, labels)
+    else:  # scores are probabilities
+        mapped = model.features.rows(rows, data.n_jobs)
+        blocks = mapped.run(partial(probability_block, calibration=calibration), model.shared())[1]
+        confidence = np.concatenate(list(blocks))[np.arange(len(labels)), labels]
+    found["confidence_"] = confidence * outliers.typicality(p_values)
+    return found

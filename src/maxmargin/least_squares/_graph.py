@@ -70,6 +70,11 @@ class MixedMap:
         return self.kernels[0].landmarks
 
     @property
+    def metric(self) -> MixedMap:
+        """The map whose distances tell how isolated a row is."""
+        return self
+
+    @property
     def axes(self) -> np.ndarray | None:
         """Axes that raw rows are projected on first."""
         return self.kernels[0].axes

@@ -70,9 +70,8 @@ class Outliers:
     centre: float
     scale: float
 
-    def of_rows(self, features: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def of_rows(self, fmap: MixedMap, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Scores and p-values of raw rows; a fitted row is compared with the other ones."""
-        fmap = metric_of(features)
         scores = np.empty(X.shape[0])
         for i in range(0, len(scores), TILE):
             tile = slice(i, min(i + TILE, len(scores)))
@@ -103,10 +102,10 @@ class Outliers:
 
 
 def fit_outliers(
-    features: Any, X: Any, weights: np.ndarray, n_clusters: int, level: float
+    fmap: MixedMap, X: Any, weights: np.ndarray, n_clusters: int, level: float
 ) -> Outliers:
     """Scores of the raw rows X, which are the landmarks of the map, each without itself."""
-    fmap, m = metric_of(features), X.shape[0]
+    m = X.shape[0]
     # More neighbours than a small cluster has rows would be in other clusters.
     q = max(1, min(N_NEIGHBORS, m // (3 * n_clusters), m - 1))
     neighbours, spacing = np.zeros((m, q), np.int64), np.ones(m)
@@ -125,12 +124,6 @@ def fit_outliers(
     above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
     unit = float(weights.min())
     return Outliers(q, level, spacing, scores, scores[order], above, unit, centre, scale)
-
-
-def metric_of(features: Any) -> MixedMap:
-    """The map with the metric of the model; of several, the one of clusters without labels."""
-    fmap: MixedMap = getattr(features, "maps", (features,))[-1]
-    return fmap
 
 
 def lower_quartile(values: np.ndarray) -> np.ndarray:
@@ -187,4 +180,4 @@ def _kernel_spacings(
 
 def outlier_block(block: Block, _parts: Any, *_model: Any, outliers: Outliers) -> BlockResult:
     """Block function: score and p-value of every row."""
-    return (), np.column_stack(outliers.of_rows(block.features, block.data))
+    return (), np.column_stack(outliers.of_rows(block.features.metric, block.data))
