@@ -132,7 +132,7 @@ def resampled_labels(
     for row, part in zip(resampled, subsamples(n, count, settings.rng)):
         smaller = part_of(problem, part, None if similarity is None else similarity(part))
         labels, sure = (None, False) if partition is None else partition(part, smaller)
-        if sure:
+        if sure and labels is not None:
             row[part] = repaired(smaller, labels)
             continue
         if given is None:
