@@ -7,7 +7,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from maxmargin import MaxMarginClustering
+from maxmargin import MaxMarginClustering, PairwiseConstraints
 from maxmargin.least_squares import _few_labels
 from maxmargin.least_squares._few_labels import PSEUDO, RIDGES, TEMPERATURES
 
@@ -185,3 +185,16 @@ def test_a_class_that_nobody_labelled():
     assert model.n_clusters_ == 2 and any("nobody has labelled" in told for told in model.report_)
     model = MaxMarginClustering(3, random_state=0).fit(X, partial_labels=known)  # the rest
     assert accuracy(model, y, known) > 0.99
+
+
+def test_links_together_with_labels():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    known = some_known(y, 6)
+    plain = MaxMarginClustering(2, random_state=0).fit(X, partial_labels=known)
+    assert accuracy(plain, y, known) < 0.95
+    links = PairwiseConstraints.from_labels(y, n_pairs=150, random_state=0)
+    model = MaxMarginClustering(2, random_state=0).fit(X, partial_labels=known, constraints=links)
+    assert links.violations(model.labels_).n_links == 0
+    assert (model.labels_[known >= 0] == y[known >= 0]).all()
+    assert accuracy(model, y, known) > accuracy(plain, y, known)
+    assert any("150 constraints were used; 0 violated" in told for told in model.report_)

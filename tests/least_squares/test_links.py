@@ -118,8 +118,10 @@ def test_repair_changes_no_more_than_it_must():
     links = Links(np.r_[a[0], a[0]], np.r_[a[1], b[0]], np.array([True, False]), np.ones(2))
     wrong = y.astype(np.int32)
     wrong[b[0]] = 0
-    assert (repaired(label_problem(X, 2, links), wrong) == y).all()
-    assert (repaired(label_problem(X, 2), wrong) == wrong).all()
+    problem = label_problem(X, 2, links)
+    groups = problem.links
+    labels = repaired(grouped(problem, groups), voted(problem, groups, wrong))
+    assert (labels[groups.of_row] == y).all()
 
 
 def test_other_labels_are_taken_only_if_links_say_so():

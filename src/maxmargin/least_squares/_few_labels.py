@@ -37,10 +37,11 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from .._core.dedup import FitInput, make_input
 from .._core.descent import CONVERGED
+from .._core.links import Groups, settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from ._fit import Settings, fit_least_squares, kernel_map
+from ._fit import Details, Settings, fit_least_squares, kernel_map
 from ._graph import MixedMap, graph_similarity, mixed_map
 from ._similarity import factor_dtype, filled_matrix
 
@@ -93,6 +94,15 @@ class LabelledMap:
         return self.maps[-1].axes
 
     @property
+    def metric(self) -> MixedMap:
+        """The map whose distances tell how isolated a row is."""
+        return self.maps[-1]
+
+    def own_places(self, X: Any) -> np.ndarray:
+        """The landmark that each raw row is, or -1."""
+        return self.maps[0].own_places(X)
+
+    @property
     def rank(self) -> int:
         """Number of classes."""
         return len(self.constants) // len(self.weights)
@@ -116,6 +126,9 @@ class LabelledMap:
 
 def fit_known_labels(data: FitInput, s: Settings) -> Model:
     """Return a model of the classes of which some labels are known; each class has at least one."""
+    groups = None if data.links is None else settled_groups(data.links, data.known)
+    if groups is not None:
+        data = replace(data, known=groups.spread(data.known))
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
@@ -126,6 +139,11 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     parts = list(_similarities(maps, X, weights, clusterings, labelled, data.n_jobs))
     models = believed(parts, known[labelled], weights[labelled], labelled, s.n_clusters)
     fmap = _labelled_map(maps, parts, models, labelled, weights)
+    held = None
+    if groups is not None:
+        place = np.full(len(data.weights) + 1, -1)
+        place[chosen] = linked_labels(groups.part(chosen), fmap, X, known)
+        held = place[data.inverse]
     share = weights[labelled] / weights[labelled].sum()
     own = models.left_out[np.arange(len(labelled)), known[labelled]]
     objective = float(-share @ np.log(np.maximum(own, 1e-300)))
@@ -148,31 +166,57 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
             "leave_one_out_": float(share @ right),
             "leave_one_out_margins_": margins,
             "fitted_indices_": data.source[chosen],
+            "_calibration": Probabilities(),
             "label_mistakes_": np.stack(
                 [data.source[chosen][labelled[doubted]], models.left_out[doubted].argmax(axis=1)],
                 axis=1,
             ),
         },
-        details=_told(parts, models, float(share @ right), unnamed),
+        held=held,
+        details=KnownDetails(
+            chosen, _sentences(parts, models, float(share @ right), unnamed), unnamed
+        ),
     )
 
 
 @dataclass(frozen=True)
+class Probabilities:
+    """The calibration of scores that are probabilities."""
+
+    def renumbered(self, order: np.ndarray) -> Probabilities:
+        """Return itself: known labels number the classes."""
+        return self
+
+    def of_scores(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Return the scores."""
+        return scores
+
+
+@dataclass(frozen=True)
 class KnownDetails:
-    """What a fit to known labels tells.
+    """Results of a fit to known labels other than the model.
 
     Attributes
     ----------
+    chosen : ndarray
+        Rows of the input that were in the fit.
     sentences : list of str
     unnamed : str or None
         The sentence about a class that may have no known labels.
+    others, link_weight
+        There is no other clustering, and rows with constraints have no other weight.
     """
 
+    chosen: np.ndarray
     sentences: list[str]
     unnamed: str | None
+    others: tuple = ()
+    link_weight: str | None = None
+
+    places = Details.places
 
 
-def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> KnownDetails:
+def _sentences(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> list[str]:
     family = np.array([part.family for part in parts])
     mixed = models.weights @ (models.mixtures / models.mixtures.sum(axis=1, keepdims=True))
     kernels, graphs, common = (mixed[family == f].sum() for f in (KERNEL, GRAPH, CLUSTERS))
@@ -182,9 +226,35 @@ def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None
         f"{common:.0%}.",
         f"Leave-one-out accuracy on the known labels: {right:.0%}.",
     ]
-    if unnamed is not None:
-        sentences.append(unnamed)
-    return KnownDetails(sentences, unnamed)
+    return sentences if unnamed is None else [*sentences, unnamed]
+
+
+def linked_labels(groups: Groups, fmap: LabelledMap, X: Any, known: np.ndarray) -> np.ndarray:
+    """Return the most probable labels of linked rows that keep the links; -1 for other rows.
+
+    The surest groups come first; later ones avoid the classes of those they must be apart from.
+    """
+    rows = np.flatnonzero(groups.linked())
+    of_row = groups.of_row[rows]
+    logs = np.zeros((groups.of_row.max() + 1, fmap.rank))
+    np.add.at(logs, of_row, np.log(np.maximum(fmap.values(X[rows]), 1e-300)))
+    decided = known[rows] >= 0
+    logs[of_row[decided], known[rows][decided]] = np.inf
+    best = np.sort(logs, axis=1)
+    lead = best[:, -1] - best[:, -2]
+    apart: dict[int, list[int]] = {}
+    for a, b in groups.apart.tolist():
+        apart.setdefault(a, []).append(b)
+        apart.setdefault(b, []).append(a)
+    labels = np.full(len(logs), -1)
+    for group in np.unique(of_row)[np.argsort(-lead[np.unique(of_row)], kind="stable")].tolist():
+        taken = labels[apart.get(group, [])]
+        allowed = logs[group].copy()
+        allowed[taken[taken >= 0]] = -np.inf
+        labels[group] = int((allowed if allowed.max() > -np.inf else logs[group]).argmax())
+    found = np.full(len(known), -1)
+    found[rows] = labels[of_row]
+    return found
 
 
 def _unnamed(
