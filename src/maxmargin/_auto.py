@@ -42,12 +42,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.links import Links
 from ._core.model import Model, lead_losses
 from ._row_kinds import RBF, Kind, kind_of_rows
+from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
 from .least_squares._few_labels import KnownDetails, fit_known_labels
@@ -57,9 +57,8 @@ from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import matched
 
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
-CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
+CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
-QUICK_KICKS = 12
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -68,8 +67,8 @@ class MaxMarginClustering(BaseMarginClustering):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Number of clusters. None chooses it by stability (:func:`choose_n_clusters`), and a warning
-        is raised if the choice is uncertain.
+        Number of clusters. None chooses it by the separation of density modes
+        (:func:`choose_n_clusters`); a warning is raised if the choice is uncertain.
     kernel : "auto", str or callable, default="auto"
         "auto": cosine for rows of mostly zeros, else Gaussian; or a kernel of
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
@@ -146,7 +145,6 @@ class MaxMarginClustering(BaseMarginClustering):
     True
     """
 
-    _quick = False
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -259,10 +257,9 @@ class MaxMarginClustering(BaseMarginClustering):
         else:
             model = fit_with_links(data, self._settings(k, kind))
         extras = {**model.extras, "n_clusters_": k, "report_": [kind.sentence, *told]}
-        if not self._quick:
-            chosen = model.details.chosen
-            fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
-            extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
+        chosen = model.details.chosen
+        fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
+        extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
         return replace(model, extras=extras)
 
     def _settings(self, k: int, kind: Kind) -> Settings:
@@ -275,10 +272,9 @@ class MaxMarginClustering(BaseMarginClustering):
             whiten=True,
             spreads=self.spreads,
             connected=self.spreads,
+            scale=kind is RBF,
             balance=self.balance,
             n_init=self.n_init,
-            n_kicks=QUICK_KICKS if self._quick else "auto",
-            compared=not self._quick,
             max_samples=self.max_samples,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
@@ -291,14 +287,13 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.has_known:
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
-        n, rows = data.X.shape[0], np.arange(data.X.shape[0])
-        if n > CHOICE_ROWS and not data.X.in_memory:
-            rows = np.sort(self._generator().choice(n, CHOICE_ROWS, replace=False))
-        quick = QuickClustering(kernel=kind.kernel if self.kernel != "auto" else "auto",
-                                size_prior=self.size_prior, spreads=self.spreads,
-                                balance=self.balance, max_samples=self.max_samples,
-                                n_init=4, n_resamples=0, n_jobs=self.n_jobs)  # fmt: skip
-        choice = stable_number(data.X.take(rows), quick, random_state=self.random_state)
+        n, rng = data.X.shape[0], self._generator()
+        most = max(CHOICE_ROWS, self.max_samples)
+        rows = np.sort(rng.choice(n, min(n, most), replace=False))
+        X = data.X.take(rows)
+        if self._pairwise:
+            X = X[:, data.source[rows]]
+        choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
         return choice.n_clusters, [choice.statement]
@@ -322,7 +317,12 @@ class MaxMarginClustering(BaseMarginClustering):
             yield from model.details.sentences
             yield from self._outliers_told(model, found)
             return
-        if model.features.axes is not None:
+        if model.details.scaled:
+            yield (
+                "The columns were standardised, because their scales differ by more than a factor "
+                "of 10; kernel='rbf' keeps them as they are."
+            )
+        if model.details.whitened:
             yield (
                 "The rows were clustered twice, the second time after whitening by the covariance "
                 f"within the first clusters: {d} columns are few enough to estimate it."
@@ -467,17 +467,6 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"{name} needs a fit with n_resamples > 0; got n_resamples={self.n_resamples}."
             )
         return self._calibration
-
-
-class QuickClustering(MaxMarginClustering):
-    """MaxMarginClustering with a shorter search, for the comparison of many fits."""
-
-    _quick = True
-
-
-def quick_clusterer(X) -> MaxMarginClustering:
-    """Return a fast clusterer, to be fitted many times."""
-    return QuickClustering(2, n_init=4, n_resamples=0)
 
 
 @dataclass(frozen=True)

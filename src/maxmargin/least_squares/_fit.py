@@ -15,7 +15,6 @@ from scipy import sparse
 
 from .._core.dedup import FitInput, make_input
 from .._core.features import (
-    KERNELS,
     FeatureMap,
     kernel_basis,
     kernel_params,
@@ -43,16 +42,18 @@ from ._label_search import (
 from ._links import search_with_links
 from ._resampling import SHARE, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
+from ._settings import Settings as Settings
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
+    column_scales,
     factor_dtype,
     make_similarity,
     principal_axes,
     similarity_of,
     whitening_axes,
 )
-from ._size_search import SAME, SIZE_PRIORS, search_sizes, warn_about_sizes
+from ._size_search import SAME, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
     partitions_of,
@@ -69,105 +70,10 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Parameters of a fit; those of the paper have their names in the estimator's docstring.
-
-    Attributes
-    ----------
-    n_neighbors : int
-        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
-        are less than three rows for each of them and each cluster.
-    size_prior : float in [0, 1] or "auto"
-        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
-    whiten : bool
-        Cluster twice, the second time after whitening by the covariance within the first clusters
-        (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
-    spreads : bool
-        Whether clusters may differ in spread instead of location. Needs ``whiten``.
-    connected : bool
-        Whether clusters that are apart and connected within are the answer if there are such,
-        whatever their J_p.
-    n_resamples : int
-        Number of subsamples that are clustered for confidence and stability.
-    time_budget : float or None
-        Seconds after which no restart or kick starts.
-    compared : bool
-        Whether to compare the labels with the k-means partition.
-    """
-
-    n_clusters: int
-    kernels: tuple
-    search: str = "shaking"
-    gamma: Any = "half-median"
-    degree: float = 3
-    coef0: float = 1
-    ridge: float = 1.0
-    center: bool = True
-    cluster_sizes: Any = None
-    n_init: Any = "auto"
-    n_kicks: Any = "auto"
-    partial_start: str = "auto"
-    max_samples: int = 4000
-    n_components: int | None = None
-    pca: int | None = None
-    balance: float = 0.1
-    max_iter: int = 200
-    n_neighbors: int = 0
-    size_prior: Any = 0.0
-    whiten: bool = False
-    spreads: bool = False
-    connected: bool = False
-    n_resamples: int = 0
-    time_budget: float | None = None
-    compared: bool = True
-
-    @property
-    def precomputed(self) -> bool:
-        """Whether X is a kernel matrix."""
-        return "precomputed" in [k for k in self.kernels if isinstance(k, str)]
-
-    @property
-    def mixed(self) -> bool:
-        """Whether R is an average."""
-        return self.n_neighbors > 0 or len(self.kernels) > 1
-
-    @property
-    def priors(self) -> tuple[float, ...]:
-        """Values of p to compare, the preferred one first."""
-        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
-
-    @property
-    def tempered(self) -> bool:
-        """Whether sizes are tempered: p > 0."""
-        return self.priors[0] > 0
-
-    def check(self) -> None:
-        """Raise an error for incompatible parameters."""
-        allowed = [k for k in KERNELS if k != "precomputed" or len(self.kernels) == 1]
-        unknown = [k for k in self.kernels if not callable(k) and k not in allowed]
-        if unknown or not self.kernels:
-            raise ValueError(
-                f"kernel must be one or several of {', '.join(KERNELS[:-1])} or functions, or "
-                f"'precomputed' alone; got {list(self.kernels)!r}."
-            )
-        if self.mixed and (self.n_components is not None or not self.center):
-            raise ValueError(
-                "Several kernels need center=True and n_components=None; got center="
-                f"{self.center} and n_components={self.n_components}."
-            )
-
-    def memory(self, n_samples: int, n_features: int) -> int:
-        """Return the peak memory in bytes that a fit needs beyond X itself."""
-        m = min(n_samples, self.max_samples)
-        itemsize = 4 if self.ridge >= 0.25 else 12
-        matrices = len(self.kernels) + 1 if self.mixed else 1
-        return int(itemsize * matrices * m**2 + 8 * m * n_features + 64 * n_samples)
 
 
 @dataclass(frozen=True)
@@ -182,6 +88,8 @@ class Details:
         Label and leave-one-out margin of each of them.
     others : list of (float, ndarray)
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
+    whitened, scaled : bool
+        Whether there was a first fit for the metric; whether columns were standardised.
     by_spread : bool
         Whether the clusters are those of the mixture, not of the largest J_p.
     by_connection : bool
@@ -198,6 +106,8 @@ class Details:
     labels: np.ndarray
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
+    whitened: bool
+    scaled: bool
     by_spread: bool
     by_connection: bool
     connected: bool
@@ -223,7 +133,7 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     weights, known = data.weights[chosen], data.known[chosen]
     links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
     known = known if links is None else links.spread(known)
-    fmap, first_labels, first = _feature_map(X, weights, known, data, s, chosen)
+    fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
     given = s
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
@@ -288,14 +198,14 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        again = replace(given, connected=connected is not None)
+        again = replace(given, connected=connected is not None and links is None)
         calibration, stability = _resampled(data, chosen, labels, loo, again)
     if data.initial is None and not (known >= 0).any():
         warn_about_sizes(fmap, X, weights, settings, s)
     lower = [other for other in found.others if other.value < found.value]
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
-        chosen, labels, margins, others,
+        chosen, labels, margins, others, whitened=first is not None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
@@ -333,22 +243,30 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
-    """Return the map to kernel values and neighbours, and labels and model of a first fit."""
+    """Return the map to kernel values and neighbours, labels and model of a first fit, and whether
+    columns were standardised.
+    """
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None, False
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, labels, first = None, None, None
-    n, d = rows.shape
+    labels, first, (n, d) = None, None, rows.shape
+    plain = not sparse.issparse(rows) and not s.precomputed and d <= WIDEST_WHITENED
+    scales = None
+    if s.scale and plain:
+        scales, ratio = column_scales(rows, weights)
+        scales = scales if ratio > UNLIKE_SCALES else None
+    axes = None if scales is None else np.diag(1.0 / scales)
     # There must be enough rows to estimate the covariance within clusters.
-    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
-    if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        labels, first = _first_fit(rows, weights, known, data, s, chosen)
-        axes = whitening_axes(rows, labels, weights)
+    if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
+        scaled = rows if scales is None else rows / scales
+        labels, first = _first_fit(scaled, weights, known, data, s, chosen)
+        white = whitening_axes(scaled, labels, weights)
+        axes = white if axes is None else axes @ white
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first, scales is not None
 
 
 def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
@@ -364,6 +282,7 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
     settings = replace(
         s,
         whiten=False,
+        scale=False,
         spreads=False,
         compared=False,
         n_resamples=0,
