@@ -56,7 +56,7 @@ def random_links(rng, n, count, k=None):
     return Links(pairs[:, 0], pairs[:, 1], same, np.ones(count))
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 4), st.integers(4, 7), st.integers(1, 12))
 def test_links_hold_if_any_labels_satisfy_them(seed, k, n, count):
     rng = np.random.default_rng(seed)
@@ -71,7 +71,7 @@ def test_links_hold_if_any_labels_satisfy_them(seed, k, n, count):
     assert links.satisfied(linked).all() == possible
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.integers(2, 3))
 def test_the_linked_search_finds_the_best_labels_of_few_rows(seed, k):
     """The largest J_p over all labels that satisfy the links, by brute force."""
@@ -92,7 +92,7 @@ def test_the_linked_search_finds_the_best_labels_of_few_rows(seed, k):
     assert found.value == pytest.approx(max(map(value, allowed)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.booleans())
 def test_swapped_chains_keep_the_caches_and_never_violate_more(seed, repair):
     rng, n, k = np.random.default_rng(seed), 30, 3
