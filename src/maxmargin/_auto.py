@@ -20,7 +20,8 @@ mixture with a scale per cluster, if its   clusters that differ in spread, not i
 leave-one-out accuracy is nearly as high
 at most ``max_samples`` rows in the fit    R costs the cube of their number; the model predicts the
                                            labels of the other rows
-links between rows                         :class:`PairwiseMarginClustering`
+constraints: must-linked rows move         a few of them change little; the search starts from the
+together, cannot-links are penalised       answer without (``least_squares/_links.py``)
 =========================================  =====================================================
 
 Measurements and alternatives that were tried: ``docs/front_door.md``.
@@ -78,17 +79,15 @@ class MaxMarginClustering(BaseMarginClustering):
         Whether to also search for clusters that differ in spread instead of location, such as a
         narrow cloud within a wide one, if the leave-one-out accuracy is low.
     balance : float, default=0.05
-        Every cluster has at least ``balance * n / n_clusters`` rows. With constraints, ``n_init``
-        and a value other than the default are passed to :class:`PairwiseMarginClustering`.
+        Every cluster has at least ``balance * n / n_clusters`` rows.
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
     max_samples : int, default=4000
-        Maximum number of rows to fit on; the model predicts the labels of the other rows. With
-        constraints all rows are used.
+        Maximum number of rows to fit on; the model predicts the labels of the other rows. Rows with
+        known labels, then those with constraints, are fitted first.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
-        probabilities. Without subsamples, and with constraints, ``confidence_`` and ``stability_``
-        are not set.
+        probabilities. Without subsamples ``confidence_`` and ``stability_`` are not set.
     outlier_level : float in (0, 1), default=0.01
         Rows whose distance to their neighbours is as unusual as that of this fraction of the
         fitted rows are outliers.
@@ -129,8 +128,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "objective" of the k-means partition, and "ari", its agreement with the labels found.
         ``objective_`` is not above it unless ``report_`` says that the clusters differ in spread.
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
-        See :class:`LeastSquaresMarginClustering`; with constraints, see
-        :class:`PairwiseMarginClustering`, also for ``alpha_`` and ``cv_results_``.
+        See :class:`LeastSquaresMarginClustering`.
 
     Examples
     --------
@@ -204,7 +202,9 @@ class MaxMarginClustering(BaseMarginClustering):
         y : ignored
             Not used.
         constraints : PairwiseConstraints, optional
-            Links between rows; the model is then a :class:`PairwiseMarginClustering`.
+            Links between rows, which ``labels_`` respects. If they contradict each other, lighter
+            ones are violated, with a warning. A prediction for a row with links can differ from
+            its label. Links of rows that are not fitted (see ``max_samples``) are ignored.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 if unknown. Known labels do not change.
         sample_weight : array-like of shape (n_samples,), optional

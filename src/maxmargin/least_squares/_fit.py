@@ -189,7 +189,8 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
             problem, found, settings, rivals, by_spread or by_connection
         )
         compared |= comparison
-        by_spread, by_connection = by_spread and not left, by_connection and not left
+        if left:
+            by_spread, by_connection, connected = False, False, None
         held = np.where(links.linked(), found.labels, known)
     labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
