@@ -46,6 +46,7 @@ REFERENCE_ROWS = 1500
 PARTS, STABILITY_ROWS = 5, 1000  # number of subsamples, and of the rows they are drawn from
 MOST_OVERLAPPING = 10
 FEW_TEXTS = 10
+BEATEN = 0.05  # adjusted Rand index
 TREND = 0.35  # stability at the end of the range that is worth a larger range
 
 
@@ -66,7 +67,7 @@ def number_of_clusters(
     for largest in TOPICS:
         choice = _number_of_topics(rows, k_range, largest, rng)
         open_end = choice.uncertain and choice.n_clusters >= 0.9 * largest
-        if k_range is not None or not open_end or np.max(choice.stability) < TREND:
+        if k_range is not None or not open_end or np.asarray(choice.stability).max() < TREND:
             break
     return choice
 
@@ -88,7 +89,7 @@ def _number_of_topics(X, k_range, largest: int, rng) -> ClusterNumberChoice:
     stability, null = np.asarray(choice.stability)[at][0], choice.without_clusters.copy()
     if np.isnan(null[at]).all():
         null[at] = stability_without_clusters(means, Z[:STABILITY_ROWS], choice.n_clusters, rng)
-    if stability > null[at]:
+    if stability > null[at] + BEATEN:
         return replace(choice, without_clusters=null)
     statement = (
         f"Uncertain: 1 cluster, or {choice.n_clusters}, whose stability under subsampling is "
