@@ -19,6 +19,7 @@ from ._similarity import STRIP
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
 COVERED = 0.95  # share of the rows in the groups
+APART = 1.25  # distance between groups, in links within them
 
 
 def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray | None:
@@ -81,11 +82,14 @@ def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_
 
 
 def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
-    """Number of the tree's links after which, at last, k large groups hold nearly all rows."""
+    """Number of the tree's links after which k large groups hold nearly all rows and are apart.
+
+    Apart: the next link between two of them is APART times the one that completed them.
+    """
     least, total = least_weight(weights, k), float(weights.sum())
     parent, size = list(range(len(weights))), weights.tolist()
     large, covered = sum(w >= least for w in size), sum(w for w in size if w >= least)
-    found = None
+    found, complete = None, np.inf
 
     def root(i: int) -> int:
         while parent[i] != i:
@@ -93,12 +97,12 @@ def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
             i = parent[i]
         return i
 
-    for at, (i, j) in enumerate(zip(tree.row.tolist(), tree.col.tolist())):
+    links = zip(tree.row.tolist(), tree.col.tolist(), tree.data.tolist())
+    for at, (i, j, reach) in enumerate(links):
         a, b = root(i), root(j)
         before = [size[a] >= least, size[b] >= least]
         if all(before):
-            if large == k and covered >= COVERED * total:
-                found = at
+            found = at if large == k and reach >= APART * complete else found
             large -= 1
         covered -= sum(s for s, counted in zip((size[a], size[b]), before) if counted)
         parent[b] = a
@@ -106,7 +110,11 @@ def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
         if size[a] >= least:
             covered += size[a]
             large += not any(before)
-    return tree.nnz if large == k and covered >= COVERED * total else found
+        if large != k or covered < COVERED * total:
+            complete = np.inf
+        elif complete == np.inf:
+            complete = reach
+    return tree.nnz if large == k and complete < np.inf else found
 
 
 def _spread(labels: np.ndarray, tree: sparse.coo_array) -> np.ndarray | None:

@@ -15,7 +15,6 @@ from scipy import sparse
 
 from .._core.dedup import FitInput, make_input
 from .._core.features import (
-    KERNELS,
     FeatureMap,
     kernel_basis,
     kernel_params,
@@ -40,22 +39,23 @@ from ._label_search import (
     search_labels,
     settle,
 )
-from ._links import repaired, search_with_links
-from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
+from ._links import search_with_links
+from ._resampling import SHARE, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
+from ._settings import Settings as Settings
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
+    column_scales,
     factor_dtype,
     make_similarity,
     principal_axes,
     similarity_of,
     whitening_axes,
 )
-from ._size_search import SAME, SIZE_PRIORS, search_sizes, warn_about_sizes
+from ._size_search import SAME, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
-    partition_of,
     partitions_of,
     random_starts,
     rivals_of,
@@ -67,108 +67,13 @@ FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
 TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
-RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
+RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
+UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Parameters of a fit; those of the paper have their names in the estimator's docstring.
-
-    Attributes
-    ----------
-    n_neighbors : int
-        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
-        are less than three rows for each of them and each cluster.
-    size_prior : float in [0, 1] or "auto"
-        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
-    whiten : bool
-        Cluster twice, the second time after whitening by the covariance within the first clusters
-        (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
-    spreads : bool
-        Whether clusters may differ in spread instead of location. Needs ``whiten``.
-    connected : bool
-        Whether clusters that are apart and connected within are the answer if there are such,
-        whatever their J_p.
-    n_resamples : int
-        Number of subsamples that are clustered for confidence and stability.
-    time_budget : float or None
-        Seconds after which no restart or kick starts.
-    compared : bool
-        Whether to compare the labels with the k-means partition.
-    """
-
-    n_clusters: int
-    kernels: tuple
-    search: str = "shaking"
-    gamma: Any = "half-median"
-    degree: float = 3
-    coef0: float = 1
-    ridge: float = 1.0
-    center: bool = True
-    cluster_sizes: Any = None
-    n_init: Any = "auto"
-    n_kicks: Any = "auto"
-    partial_start: str = "auto"
-    max_samples: int = 4000
-    n_components: int | None = None
-    pca: int | None = None
-    balance: float = 0.1
-    max_iter: int = 200
-    n_neighbors: int = 0
-    size_prior: Any = 0.0
-    whiten: bool = False
-    spreads: bool = False
-    connected: bool = False
-    n_resamples: int = 0
-    time_budget: float | None = None
-    compared: bool = True
-
-    @property
-    def precomputed(self) -> bool:
-        """Whether X is a kernel matrix."""
-        return "precomputed" in [k for k in self.kernels if isinstance(k, str)]
-
-    @property
-    def mixed(self) -> bool:
-        """Whether R is an average."""
-        return self.n_neighbors > 0 or len(self.kernels) > 1
-
-    @property
-    def priors(self) -> tuple[float, ...]:
-        """Values of p to compare, the preferred one first."""
-        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
-
-    @property
-    def tempered(self) -> bool:
-        """Whether sizes are tempered: p > 0."""
-        return self.priors[0] > 0
-
-    def check(self) -> None:
-        """Raise an error for incompatible parameters."""
-        allowed = [k for k in KERNELS if k != "precomputed" or len(self.kernels) == 1]
-        unknown = [k for k in self.kernels if not callable(k) and k not in allowed]
-        if unknown or not self.kernels:
-            raise ValueError(
-                f"kernel must be one or several of {', '.join(KERNELS[:-1])} or functions, or "
-                f"'precomputed' alone; got {list(self.kernels)!r}."
-            )
-        if self.mixed and (self.n_components is not None or not self.center):
-            raise ValueError(
-                "Several kernels need center=True and n_components=None; got center="
-                f"{self.center} and n_components={self.n_components}."
-            )
-
-    def memory(self, n_samples: int, n_features: int) -> int:
-        """Return the peak memory in bytes that a fit needs beyond X itself."""
-        m = min(n_samples, self.max_samples)
-        itemsize = 4 if self.ridge >= 0.25 else 12
-        matrices = len(self.kernels) + 1 if self.mixed else 1
-        return int(itemsize * matrices * m**2 + 8 * m * n_features + 64 * n_samples)
 
 
 @dataclass(frozen=True)
@@ -179,12 +84,12 @@ class Details:
     ----------
     chosen : ndarray
         Rows of the input that were in the fit.
-    margins : ndarray
-        Leave-one-out margin of each of them.
+    labels, margins : ndarray
+        Label and leave-one-out margin of each of them.
     others : list of (float, ndarray)
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
-    calibration : Calibration or None
-        From margins to confidence.
+    whitened, scaled : bool
+        Whether there was a first fit for the metric; whether columns were standardised.
     by_spread : bool
         Whether the clusters are those of the mixture, not of the largest J_p.
     by_connection : bool
@@ -198,9 +103,11 @@ class Details:
     """
 
     chosen: np.ndarray
+    labels: np.ndarray
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
-    calibration: Calibration | None
+    whitened: bool
+    scaled: bool
     by_spread: bool
     by_connection: bool
     connected: bool
@@ -213,17 +120,12 @@ class Details:
         fitted[self.chosen] = np.arange(len(self.chosen))
         return np.where(data.inverse >= 0, fitted[data.inverse], -1)
 
-    def confidence(self, labels, lead, data: FitInput, order: Calibration) -> np.ndarray:
-        """Return the confidence in the cluster of every row.
 
-        For rows that were not in the fit, the lead is a leave-one-out margin.
-        """
-        places = self.places(data)
-        return order.confidence(np.where(places >= 0, self.margins[places], lead), labels)
+def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = None) -> Model:
+    """Find the labels whose one-against-all least-squares classifiers fit best.
 
-
-def fit_least_squares(data: FitInput, s: Settings) -> Model:
-    """Find the labels whose one-against-all least-squares classifiers fit best."""
+    ``also`` are labels of the rows that the search starts from in addition to the usual ones.
+    """
     began = time.monotonic()
     s.check()
     chosen = data.chosen(s.max_samples, s.precomputed)
@@ -231,7 +133,8 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     weights, known = data.weights[chosen], data.known[chosen]
     links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
     known = known if links is None else links.spread(known)
-    fmap, first_labels, first = _feature_map(X, weights, known, data, s, chosen)
+    fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
+    given = s
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
@@ -245,9 +148,10 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
     else:
         starts = random_starts(problem, s, data.rng)
-    if first_labels is not None:
-        # Not to be shaken: their sizes need not be the targets.
-        starts.insert(0, (keep_known(first_labels, known), SHAKES))
+    for more in (also, first_labels):
+        if more is not None:
+            # Not to be shaken: their sizes need not be the targets.
+            starts.insert(0, (keep_known(more, known), SHAKES))
     rivals, connected = [], None
     tried: dict[float, float] = {}
     compared: dict[str, Any] = {}
@@ -280,10 +184,12 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         settings = replace(settings, deadline=whole.deadline)
-        found, comparison = search_with_links(
-            problem, found, settings, rivals if s.compared else []
+        rivals = rivals if s.compared else []
+        found, comparison, left = search_with_links(
+            problem, found, settings, rivals, by_spread or by_connection
         )
         compared |= comparison
+        by_spread, by_connection = by_spread and not left, by_connection and not left
         held = np.where(links.linked(), found.labels, known)
     labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
@@ -291,14 +197,14 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        again = replace(s, connected=connected is not None)
-        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, again)
+        again = replace(given, connected=connected is not None and links is None)
+        calibration, stability = _resampled(data, chosen, labels, loo, again)
     if data.initial is None and not (known >= 0).any():
         warn_about_sizes(fmap, X, weights, settings, s)
     lower = [other for other in found.others if other.value < found.value]
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
-        chosen, margins, others, calibration,
+        chosen, labels, margins, others, whitened=first is not None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
@@ -336,22 +242,30 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
 
 
 def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
-    """Return the map to kernel values and neighbours, and labels and model of a first fit."""
+    """Return the map to kernel values and neighbours, labels and model of a first fit, and whether
+    columns were standardised.
+    """
     if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None
+        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None, False
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
-    axes, labels, first = None, None, None
-    n, d = rows.shape
+    labels, first, (n, d) = None, None, rows.shape
+    plain = not sparse.issparse(rows) and not s.precomputed and d <= WIDEST_WHITENED
+    scales = None
+    if s.scale and plain:
+        scales, ratio = column_scales(rows, weights)
+        scales = scales if ratio > UNLIKE_SCALES else None
+    axes = None if scales is None else np.diag(1.0 / scales)
     # There must be enough rows to estimate the covariance within clusters.
-    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1
-    if s.whiten and narrow and not sparse.issparse(rows) and not s.precomputed:
-        labels, first = _first_fit(rows, weights, known, data, s, chosen)
-        axes = whitening_axes(rows, labels, weights)
+    if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
+        scaled = rows if scales is None else rows / scales
+        labels, first = _first_fit(scaled, weights, known, data, s, chosen)
+        white = whitening_axes(scaled, labels, weights)
+        axes = white if axes is None else axes @ white
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
     # More neighbours than a cluster has rows would connect clusters.
     most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first
+    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first, scales is not None
 
 
 def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
@@ -367,6 +281,7 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
     settings = replace(
         s,
         whiten=False,
+        scale=False,
         spreads=False,
         compared=False,
         n_resamples=0,
@@ -502,7 +417,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = repaired(problem, keep_known(labels, problem.known))
+    labels = keep_known(labels, problem.known)
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
@@ -515,31 +430,29 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
 # -- confidence ------------------------------------------------------------------------------------
 
 
-def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
-    """Return the calibration of the confidence and the stability, from subsamples."""
+def _resampled(data: FitInput, chosen, labels, loo, s: Settings) -> tuple[Calibration, float]:
+    """Return the calibration of the confidence and the stability, from fits of subsamples."""
     rows = np.arange(len(labels))
     if len(rows) > RESAMPLED_ROWS:
-        rows = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
-    weights = problem.similarity.weights[rows]
-    labels, margins = labels[rows], margins[rows]
-
-    def similarity(part):
-        smaller = fmap.part(rows[part])
-        return _similarity(smaller, X[rows[part]], weights[part], s, settings.n_jobs)[0]
-
-    def partition(part, smaller):
-        return partition_of(fmap.part(rows[part]), smaller, s, settings.rng)
-
-    resampled = resampled_labels(
-        part_of(problem, rows),
-        replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
-        # Not possible if a subsample has fewer rows than there are clusters.
-        s.n_resamples if SHARE * len(labels) >= s.n_clusters else 0,
-        RESAMPLE_STARTS,
-        labels if (problem.known >= 0).any() else None,
-        similarity,
-        partition if s.tempered and s.n_clusters > 1 else None,
+        rows = np.sort(data.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+    quicker = replace(
+        s,
+        n_init=RESAMPLE_STARTS,
+        n_kicks=RESAMPLE_KICKS,
+        compared=False,
+        n_resamples=0,
+        time_budget=None,
     )
+    # Not possible if a subsample has fewer rows than there are clusters.
+    count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
+    resampled = np.full((count, len(labels)), -1)
+    for row, drawn in zip(resampled, subsamples(len(rows), count, data.rng)):
+        part = rows[drawn]
+        smaller = replace(data.part(chosen[part]), initial=None)
+        if s.precomputed:
+            smaller = replace(smaller, X=smaller.X.columns(chosen[part]))
+        # Subsamples are to differ by their rows, not by a search that is shorter.
+        row[part] = fit_least_squares(smaller, quicker, labels[part]).details.labels
     agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
     stability = float(agreement.mean()) if len(agreement) else 0.0
-    return calibrate(margins, labels, resampled, s.n_clusters), stability
+    return calibrate(loo, labels, resampled), stability

@@ -302,6 +302,27 @@ def whitening_axes(
     return axes
 
 
+def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Standard deviations of the columns (1 for constant ones), and the largest over the median.
+
+    Examples
+    --------
+    >>> scales, ratio = column_scales(np.array([[0.0, 0.0, 5.0], [2.0, 60.0, 5.0]]), np.ones(2))
+    >>> scales, ratio
+    (array([ 1., 30.,  1.]), 30.0)
+    """
+    X = np.asarray(X, np.float64)
+    # Scaled by a power of two: exact, and squares do not overflow.
+    _, exponent = np.frexp(np.abs(X).max(axis=0, initial=1e-300))
+    X = np.ldexp(X, -exponent)
+    share = weights / weights.sum()
+    spread = np.sqrt(share @ (X - share @ X) ** 2)
+    varies = spread > 1e-12
+    scales = np.where(varies, np.ldexp(spread, exponent), 1.0)
+    known = np.sort(scales[varies])
+    return scales, float(known[-1] / known[(len(known) - 1) // 2]) if len(known) else 1.0
+
+
 def principal_axes(X: Any, offset: Any, weights: np.ndarray, count: int) -> np.ndarray:
     """Leading principal axes (d, count) of weighted dense rows."""
     if sparse.issparse(X):

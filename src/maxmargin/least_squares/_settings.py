@@ -1,0 +1,108 @@
+"""Parameters of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.features import KERNELS
+from ._size_search import SIZE_PRIORS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of a fit; those of the paper have their names in the estimator's docstring.
+
+    Attributes
+    ----------
+    n_neighbors : int
+        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
+        are less than three rows for each of them and each cluster.
+    size_prior : float in [0, 1] or "auto"
+        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
+    whiten : bool
+        Cluster twice, the second time after whitening by the covariance within the first clusters
+        (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
+    spreads : bool
+        Whether clusters may differ in spread instead of location. Needs ``whiten``.
+    connected : bool
+        Whether clusters that are apart and connected within are the answer if there are such,
+        whatever their J_p.
+    scale : bool
+        Whether columns are standardised if their scales differ much (at most 100 dense columns).
+    n_resamples : int
+        Number of subsamples that are clustered for confidence and stability.
+    time_budget : float or None
+        Seconds after which no restart or kick starts.
+    compared : bool
+        Whether to compare the labels with the k-means partition.
+    """
+
+    n_clusters: int
+    kernels: tuple
+    search: str = "shaking"
+    gamma: Any = "half-median"
+    degree: float = 3
+    coef0: float = 1
+    ridge: float = 1.0
+    center: bool = True
+    cluster_sizes: Any = None
+    n_init: Any = "auto"
+    n_kicks: Any = "auto"
+    partial_start: str = "auto"
+    max_samples: int = 4000
+    n_components: int | None = None
+    pca: int | None = None
+    balance: float = 0.1
+    max_iter: int = 200
+    n_neighbors: int = 0
+    size_prior: Any = 0.0
+    whiten: bool = False
+    spreads: bool = False
+    connected: bool = False
+    scale: bool = False
+    n_resamples: int = 0
+    time_budget: float | None = None
+    compared: bool = True
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether X is a kernel matrix."""
+        return "precomputed" in [k for k in self.kernels if isinstance(k, str)]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether R is an average."""
+        return self.n_neighbors > 0 or len(self.kernels) > 1
+
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """Values of p to compare, the preferred one first."""
+        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
+
+    @property
+    def tempered(self) -> bool:
+        """Whether sizes are tempered: p > 0."""
+        return self.priors[0] > 0
+
+    def check(self) -> None:
+        """Raise an error for incompatible parameters."""
+        allowed = [k for k in KERNELS if k != "precomputed" or len(self.kernels) == 1]
+        unknown = [k for k in self.kernels if not callable(k) and k not in allowed]
+        if unknown or not self.kernels:
+            raise ValueError(
+                f"kernel must be one or several of {', '.join(KERNELS[:-1])} or functions, or "
+                f"'precomputed' alone; got {list(self.kernels)!r}."
+            )
+        if self.mixed and (self.n_components is not None or not self.center):
+            raise ValueError(
+                "Several kernels need center=True and n_components=None; got center="
+                f"{self.center} and n_components={self.n_components}."
+            )
+
+    def memory(self, n_samples: int, n_features: int) -> int:
+        """Return the peak memory in bytes that a fit needs beyond X itself."""
+        m = min(n_samples, self.max_samples)
+        itemsize = 4 if self.ridge >= 0.25 else 12
+        matrices = len(self.kernels) + 1 if self.mixed else 1
+        return int(itemsize * matrices * m**2 + 8 * m * n_features + 64 * n_samples)
