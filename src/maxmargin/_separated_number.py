@@ -225,8 +225,8 @@ def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: 
         shown = sorted({*candidates, max(candidates) + 1} - {1})
         heights = ", ".join(f"{height(number)} of {number} clusters" for number in shown)
         return (
-            f"Uncertain: {', '.join(others)} or {last} clusters. Separation of the weakest cluster "
-            f"in standard errors of the density: {heights}{without}."
+            f"Uncertain: {', '.join(others)} or {last} clusters; {k} was chosen. Separation of the "
+            f"weakest cluster in standard errors of the density: {heights}{without}."
         )
     if k == 1:
         return (
