@@ -296,6 +296,8 @@ class MaxMarginClustering(BaseMarginClustering):
         choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
+        if choice.n_clusters == 1 and data.links is not None and not data.links.same.all():
+            return 2, [choice.statement, "Cannot-links need 2 clusters."]
         return choice.n_clusters, [choice.statement]
 
     def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
