@@ -36,7 +36,8 @@ def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.nd
     True
     """
     n = len(points)
-    if n < LEAST_ROWS * k or k < 2:
+    # Numbers on a line have large gaps by chance.
+    if n < LEAST_ROWS * k or k < 2 or points.shape[1] < 2:
         return None
     neighbours, distances = neighbours_of(points, min(LINKED, n - 1))
     tree = _spanning_tree(neighbours, distances)
