@@ -142,7 +142,7 @@ def test_a_cloud_has_no_clusters_that_are_apart(draw):
 
 def test_rows_outside_of_the_groups_join_the_one_they_are_linked_to():
     rng = np.random.default_rng(0)
-    left, right = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + [30, 0]
+    left, right = rng.normal(size=(60, 2)), rng.normal((30, 0), size=(60, 2))
     X = np.concatenate([left, right, [[4.5, 0.0], [25.0, 0.0]]])
     labels = connected_clusters(X, np.ones(122), 2)
     assert (labels[:60] == labels[120]).all() and (labels[60:120] == labels[121]).all()
