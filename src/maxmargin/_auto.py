@@ -32,36 +32,33 @@ import warnings
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._cluster_number import stable_number
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.links import Links
-from ._core.model import Model, decisions, lead_losses
-from ._data.source import MemoryRows, RowSource
+from ._core.model import Model, lead_losses
+from ._row_kinds import RBF, Kind, kind_of_rows
+from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
+from .least_squares._confidence import confidence_block, probability_block, row_certainty
 from .least_squares._few_labels import KnownDetails, fit_known_labels
-from .least_squares._fit import DENSE_SHARE, Details, Settings
+from .least_squares._fit import Details, Settings
 from .least_squares._link_weights import fit_with_links
+from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import matched
 
-N_NEIGHBORS = 10
-TEXT_RIDGE = 10.0
-LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
-CHOICE_ROWS = 5000  # loaded into memory to choose the number of clusters
+CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
-QUICK_KICKS = 12
-TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -70,8 +67,8 @@ class MaxMarginClustering(BaseMarginClustering):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Number of clusters. None chooses it by stability (:func:`choose_n_clusters`), and a warning
-        is raised if the choice is uncertain.
+        Number of clusters. None chooses it by the separation of density modes
+        (:func:`choose_n_clusters`); a warning is raised if the choice is uncertain.
     kernel : "auto", str or callable, default="auto"
         "auto": cosine for rows of mostly zeros, else Gaussian; or a kernel of
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
@@ -89,8 +86,12 @@ class MaxMarginClustering(BaseMarginClustering):
         Maximum number of rows to fit on; the model predicts the labels of the other rows. With
         constraints all rows are used.
     n_resamples : int, default=6
-        Number of subsamples that are clustered to estimate stability. Without subsamples, and with
-        constraints, ``confidence_`` and ``stability_`` are not set.
+        Number of subsamples that are clustered to estimate stability and to calibrate
+        probabilities. Without subsamples, and with constraints, ``confidence_`` and ``stability_``
+        are not set.
+    outlier_level : float in (0, 1), default=0.01
+        Rows whose distance to their neighbours is as unusual as that of this fraction of the
+        fitted rows are outliers.
     time_budget : float or None, default=None
         Search time in seconds. The result then depends on the speed of the machine; None makes a
         fixed number of attempts to improve the clusters.
@@ -112,8 +113,14 @@ class MaxMarginClustering(BaseMarginClustering):
     report_ : list of str
         Sentences about the choices that were made and the stability of the result.
     confidence_ : ndarray of shape (n_samples,)
-        Confidence in the cluster of each row: fraction of subsamples in which rows of that cluster
-        with a similar leave-one-out margin kept their cluster.
+        Confidence in the cluster of each row, from 0 to 1: its probability (see
+        :meth:`predict_proba`), reduced for outliers.
+    outlier_score_ : ndarray of shape (n_samples,)
+        Distance of each row to its tenth nearest fitted row, other than itself, divided by the
+        lower quartile of the same distance of these ten: about 1 within a cluster. Fewer neighbours
+        are used if there are less than three rows for each of them and each cluster.
+    is_outlier_ : ndarray of shape (n_samples,)
+        Whether the score is beyond those of all but ``outlier_level`` of the fitted rows.
     stability_ : float
         Mean adjusted Rand index between two subsamples.
     alternatives_ : list of Alternative
@@ -138,7 +145,6 @@ class MaxMarginClustering(BaseMarginClustering):
     True
     """
 
-    _quick = False
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -150,6 +156,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "spreads": ["boolean"],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
+        "outlier_level": [Interval(Real, 0, 1, closed="neither")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
     }
 
@@ -164,6 +171,7 @@ class MaxMarginClustering(BaseMarginClustering):
         n_init="auto",
         max_samples=4000,
         n_resamples=6,
+        outlier_level=0.01,
         time_budget=None,
         warm_start=False,
         verbose=0,
@@ -178,6 +186,7 @@ class MaxMarginClustering(BaseMarginClustering):
         self.n_init = n_init
         self.max_samples = max_samples
         self.n_resamples = n_resamples
+        self.outlier_level = outlier_level
         self.time_budget = time_budget
         self.warm_start = warm_start
         self.verbose = verbose
@@ -247,8 +256,11 @@ class MaxMarginClustering(BaseMarginClustering):
                 warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
             model = fit_with_links(data, self._settings(k, kind))
-        report = [kind.sentence, *told]
-        return replace(model, extras={**model.extras, "n_clusters_": k, "report_": report})
+        extras = {**model.extras, "n_clusters_": k, "report_": [kind.sentence, *told]}
+        chosen = model.details.chosen
+        fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
+        extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
+        return replace(model, extras=extras)
 
     def _settings(self, k: int, kind: Kind) -> Settings:
         return Settings(
@@ -263,8 +275,6 @@ class MaxMarginClustering(BaseMarginClustering):
             scale=kind is RBF,
             balance=self.balance,
             n_init=self.n_init,
-            n_kicks=QUICK_KICKS if self._quick else "auto",
-            compared=not self._quick,
             max_samples=self.max_samples,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
@@ -277,27 +287,25 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.has_known:
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
-        n, rows = data.X.shape[0], np.arange(data.X.shape[0])
-        if n > CHOICE_ROWS and not data.X.in_memory:
-            rows = np.sort(self._generator().choice(n, CHOICE_ROWS, replace=False))
-        quick = QuickClustering(kernel=kind.kernel if self.kernel != "auto" else "auto",
-                                size_prior=self.size_prior, spreads=self.spreads,
-                                balance=self.balance, max_samples=self.max_samples,
-                                n_init=4, n_resamples=0, n_jobs=self.n_jobs)  # fmt: skip
-        choice = stable_number(data.X.take(rows), quick, random_state=self.random_state)
+        n, rng = data.X.shape[0], self._generator()
+        most = max(CHOICE_ROWS, self.max_samples)
+        rows = np.sort(rng.choice(n, min(n, most), replace=False))
+        X = data.X.take(rows)
+        if self._pairwise:
+            X = X[:, data.source[rows]]
+        choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
         return choice.n_clusters, [choice.statement]
 
-    def _label_attributes(self, labels, lead, data: FitInput, model: Model) -> dict[str, Any]:
+    def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        known = isinstance(model.details, KnownDetails)
-        if not known and model.details.calibration is not None and data.X.in_memory:
-            calibration = model.extras["_calibration"]
+        if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
-            found["confidence_"] = model.details.confidence(own, lead, data, calibration)
-            found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
-        sentences = model.details.sentences if known else list(self._sentences(model, data, found))
+            found |= row_certainty(own, lead, rows, data, model)
+            if "confidence_" in found:
+                found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
+        sentences = list(self._sentences(model, data, found))
         if data.links is not None:
             sentences = [*_links_told(data, host_labels(labels), model), *sentences]
         return found | {"report_": model.extras["report_"] + sentences}
@@ -305,6 +313,10 @@ class MaxMarginClustering(BaseMarginClustering):
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
         """Yield the sentences of ``report_``."""
         n, d = data.n_given, data.X.shape[1]
+        if isinstance(model.details, KnownDetails):
+            yield from model.details.sentences
+            yield from self._outliers_told(model, found)
+            return
         if model.details.scaled:
             yield (
                 "The columns were standardised, because their scales differ by more than a factor "
@@ -338,6 +350,7 @@ class MaxMarginClustering(BaseMarginClustering):
             count = int((data.known >= 0).sum())
             yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
+        yield from self._outliers_told(model, found)
         if not self.n_resamples:
             return
         stability = model.extras["stability_"]
@@ -354,6 +367,15 @@ class MaxMarginClustering(BaseMarginClustering):
                 f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
             )
 
+    def _outliers_told(self, model: Model, found: dict) -> Iterator[str]:
+        """Yield the sentence about outliers."""
+        if "_outliers" in model.extras:
+            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
+            yield (
+                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
+                f"{self.outlier_level:.2g}."
+            )
+
     def _sizes_told(self, model: Model) -> Iterator[str]:
         """Yield the sentence about the size prior if it was compared."""
         tried = model.details.size_margins
@@ -363,55 +385,88 @@ class MaxMarginClustering(BaseMarginClustering):
         told = ", ".join(f"{margin:.2f} with {p:g}" for p, margin in tried.items())
         yield f"size_prior={chosen:g} was used; mean leave-one-out margin: {told}."
 
-    def confidence(self, X) -> np.ndarray:
+    def predict_proba(self, X) -> Any:
+        """Return the probability of every cluster for every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+            Rows sum to 1, and the largest probability is that of the predicted cluster: the
+            fraction of subsamples in which rows of this cluster with a similar margin kept it. The
+            other clusters share the rest according to their scores. A fitted row is judged by its
+            leave-one-out scores. A dask array if X is one.
+        """
+        calibration = self._fitted_with_resamples("predict_proba")
+        block = partial(probability_block, calibration=calibration)
+        return self._mapped(X, block, len(self._paths))
+
+    def confidence(self, X) -> Any:
         """Return the confidence in the predicted cluster of every row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows. For training rows ``confidence_`` is more precise.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Fraction of subsamples in which rows of the same cluster with a similar margin kept
-            their cluster.
+            Largest probability of :meth:`predict_proba`; for outliers it is reduced, to 0 far from
+            all fitted rows.
         """
+        calibration = self._fitted_with_resamples("confidence")
+        block = partial(confidence_block, calibration=calibration, outliers=self._outliers)
+        return self._mapped(X, block, 1)[:, 0]
+
+    def outlier_score(self, X) -> Any:
+        """Return how isolated every row is, compared with the fitted rows near it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            See ``outlier_score_``: about 1 within a cluster, large far from all fitted rows.
+        """
+        return self._outlier_columns(X)[:, 0]
+
+    def is_outlier(self, X) -> Any:
+        """Return whether every row is an outlier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any type that ``fit`` accepts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            True for about ``outlier_level`` of new rows from the distribution of the fitted rows,
+            and for rows far from all of them.
+        """
+        return self._outlier_columns(X)[:, 1] <= self._outliers.level
+
+    def _outlier_columns(self, X) -> Any:
+        """Return scores and p-values."""
+        check_is_fitted(self)
+        return self._mapped(X, partial(outlier_block, outliers=self._outliers), 2)
+
+    def _fitted_with_resamples(self, name: str) -> Any:
+        """Return the calibration, which needs resamples."""
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
-            raise ValueError("confidence needs a fit with n_resamples > 0.")
-        labels, lead = decisions(self.decision_function(X))
-        return self._calibration.confidence(lead, labels)
-
-
-class QuickClustering(MaxMarginClustering):
-    """MaxMarginClustering with a shorter search, for the comparison of many fits."""
-
-    _quick = True
-
-
-def quick_clusterer(X) -> MaxMarginClustering:
-    """Return a fast clusterer, to be fitted many times."""
-    return QuickClustering(2, n_init=4, n_resamples=0)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The similarity between rows."""
-
-    kernel: Any
-    ridge: float
-    n_neighbors: int
-    sentence: str
-
-
-RBF = Kind(
-    "rbf",
-    1.0,
-    N_NEIGHBORS,
-    "The similarity of rows is the mean of a Gaussian kernel and a graph of the "
-    f"{N_NEIGHBORS} nearest neighbours.",
-)
+            raise ValueError(
+                f"{name} needs a fit with n_resamples > 0; got n_resamples={self.n_resamples}."
+            )
+        return self._calibration
 
 
 @dataclass(frozen=True)
@@ -454,35 +509,3 @@ def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alte
             renamed[rows] = matched(mine, theirs, k)
             return [Alternative(renamed, agreement, shortfall)]
     return []
-
-
-def kind_of_rows(X, kernel="auto") -> Kind:
-    """Return the similarity to use for these rows, dense or CSR.
-
-    Examples
-    --------
-    >>> kind_of_rows(np.ones((5, 3))).kernel
-    'rbf'
-    >>> kind_of_rows(sparse.eye_array(100, format="csr")).kernel
-    'cosine'
-    """
-    if callable(kernel) or kernel != "auto":
-        if kernel == "precomputed":
-            told = "X was used as a kernel matrix, together with a nearest-neighbour graph."
-        else:
-            told = (
-                f"The similarity of rows is the mean of kernel={kernel!r} and a graph of the "
-                f"{N_NEIGHBORS} nearest neighbours."
-            )
-        return Kind(kernel, 1.0, N_NEIGHBORS, told)
-    rows = X if isinstance(X, RowSource) else MemoryRows(X)
-    some = rows.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
-    count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
-    filled = count / (some.shape[0] * some.shape[1])
-    if X.shape[1] >= TEXT_WIDTH and filled < DENSE_SHARE:
-        told = (
-            f"Only {filled:.1%} of the entries are not zero, as in word counts: the cosine kernel "
-            "was used."
-        )
-        return Kind("cosine", TEXT_RIDGE, 0, told)
-    return RBF

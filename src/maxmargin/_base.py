@@ -375,7 +375,8 @@ class BaseMarginClustering(
             "stop_reason_": model.stop_reason,
             **model.extras,
         }
-        attributes |= self._label_attributes(attributes["labels_"], found.lead, data, model)
+        final = attributes["labels_"], found.lead
+        attributes |= self._label_attributes(*final, rows, data, model)
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=5)
         if model.stop_reason == MAX_ITER:
@@ -391,7 +392,7 @@ class BaseMarginClustering(
         self.__dict__.update(attributes)
 
     def _label_attributes(
-        self, labels: Any, lead: Any, data: FitInput, model: Model
+        self, labels: Any, lead: Any, rows: RowSource, data: FitInput, model: Model
     ) -> dict[str, Any]:
         """Return fitted attributes that follow from the final labels."""
         return {}

@@ -1,4 +1,4 @@
-"""Choose the number of clusters by stability under subsampling.
+"""Choose the number of clusters of an estimator by stability under subsampling.
 
 For every number k of clusters, random subsamples (70 % of the rows) are clustered, and the labels
 are compared on the rows that two subsamples share. Stability(k) is the mean adjusted Rand index
@@ -37,6 +37,7 @@ CLOUDS = 4  # reference data sets of each kind
 CLOUD_PARTS = 3
 REDRAWS = 1000
 FEW_ROWS, MANY_PARTS, FEW_PARTS = 500, 10, 6
+MOST_CANDIDATES = 3
 
 
 @dataclass(frozen=True)
@@ -46,37 +47,47 @@ class ClusterNumberChoice:
     Parameters
     ----------
     n_clusters : int
-        The largest number that is nearly as stable as the most stable one.
+        The number of clusters.
     uncertain : bool
         Whether the data do not determine the number; ``statement`` gives the reason.
     statement : str
         The result in one or two sentences.
+    candidates : tuple of int
+        Numbers that are possible, at most three, ``n_clusters`` first.
     k_values : ndarray of shape (n_k,)
-        Numbers of clusters that were tried.
-    stability, spread : ndarray of shape (n_k,)
-        Mean and standard deviation of the adjusted Rand index between two subsamples.
-    worst_cluster : ndarray of shape (n_k,)
-        Mean Jaccard index of the least stable cluster.
-    support : ndarray of shape (n_k,)
-        Fraction of bootstrap samples of the subsamples for which the rule chooses this k.
+        Numbers of clusters that were compared.
+    separation : ndarray of shape (n_k,) or None
+        Without an estimator: separation of the weakest of so many clusters, at most 8, that is the
+        difference of log density between its mode and the saddle to a higher mode, in standard
+        errors.
     without_clusters : ndarray of shape (n_k,)
-        Highest stability on reference data without clusters, at the chosen k and, if needed, at the
-        most stable k. NaN at other k, if the choice was uncertain before this comparison, and for
-        kernel matrices.
+        The highest separation, or stability, in reference data without clusters. With an estimator
+        it is computed at the chosen k and, if needed, at the most stable k, and NaN at other k and
+        if the choice was uncertain before this comparison. NaN for kernel matrices.
+    stability, spread : ndarray of shape (n_k,) or None
+        With an estimator: mean and standard deviation of the adjusted Rand index between two
+        subsamples.
+    worst_cluster : ndarray of shape (n_k,) or None
+        With an estimator: mean Jaccard index of the least stable cluster.
+    support : ndarray of shape (n_k,) or None
+        With an estimator: fraction of bootstrap samples of the subsamples for which the rule
+        chooses this k.
     """
 
     n_clusters: int
     uncertain: bool
     statement: str
+    candidates: tuple[int, ...]
     k_values: np.ndarray
-    stability: np.ndarray
-    spread: np.ndarray
-    worst_cluster: np.ndarray
-    support: np.ndarray
     without_clusters: np.ndarray
+    separation: np.ndarray | None = None
+    stability: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    worst_cluster: np.ndarray | None = None
+    support: np.ndarray | None = None
 
     def plot(self, ax=None):
-        """Plot stability against the number of clusters and mark the chosen number.
+        """Plot separation or stability against the number of clusters and mark the choice.
 
         Parameters
         ----------
@@ -102,8 +113,8 @@ def stable_number(
     pairwise = get_tags(estimator).input_tags.pairwise
     if n_subsamples is None:
         n_subsamples = MANY_PARTS if X.shape[0] <= FEW_ROWS else FEW_PARTS
-    _check_count("n_subsamples", n_subsamples, 3)
-    _check_count("max_samples", max_samples, 10)
+    check_count("n_subsamples", n_subsamples, 3)
+    check_count("max_samples", max_samples, 10)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     X = _part(X, rows, pairwise)
@@ -127,7 +138,8 @@ def _last_step(estimator: Any) -> Any:
     return last
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raise an error unless the value is a whole number that is large enough."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}; got {value!r}.")
 
@@ -138,13 +150,16 @@ def _numbers_to_try(k_range, most: int) -> list[int]:
         raise ValueError("X has too few distinct rows: a subsample has fewer than two.")
     if k_range is None:
         return list(range(2, max(min(LARGEST, most // 3), 2) + 1))
+    return whole_numbers(k_range, 2, most, "a subsample has")
+
+
+def whole_numbers(k_range, least: int, most: int, what_has: str) -> list[int]:
+    """Return the sorted numbers of ``k_range``; raise an error if one is out of bounds."""
     ks = sorted(set(k_range))
-    if not ks or any(not isinstance(k, (int, np.integer)) or k < 2 for k in ks):
-        raise ValueError(f"k_range must be whole numbers, each at least 2; got {k_range!r}.")
+    if not ks or any(not isinstance(k, (int, np.integer)) or k < least for k in ks):
+        raise ValueError(f"k_range must be whole numbers, each at least {least}; got {k_range!r}.")
     if ks[-1] > most:
-        raise ValueError(
-            f"k_range goes up to {ks[-1]}, but a subsample has only {most} distinct rows."
-        )
+        raise ValueError(f"k_range goes up to {ks[-1]}, but {what_has} only {most} distinct rows.")
     return [int(k) for k in ks]
 
 
@@ -191,7 +206,7 @@ def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
     floor = choice.stability - choice.spread / np.sqrt(n_parts)
     for at in (chosen, int(choice.stability.argmax())):
         if np.isnan(null[at]):
-            null[at] = _without_clusters(estimator, X, int(choice.k_values[at]), rng)
+            null[at] = stability_without_clusters(estimator, X, int(choice.k_values[at]), rng)
         if floor[at] > null[at]:
             return replace(choice, without_clusters=null)
     statement = (
@@ -202,7 +217,7 @@ def _compared(choice, estimator, X, n_parts: int, rng) -> ClusterNumberChoice:
     return replace(choice, uncertain=True, statement=statement, without_clusters=null)
 
 
-def _without_clusters(estimator, X, k: int, rng) -> float:
+def stability_without_clusters(estimator, X, k: int, rng) -> float:
     """Return the highest stability of k clusters on reference data without clusters."""
     found = []
     for cloud in shapeless(X, rng, CLOUDS):
@@ -275,10 +290,13 @@ def _decide(ks, agreement, n_parts: int, rng) -> ClusterNumberChoice:
     support = _support(agreement, n_parts, rng)
     spread = agreement[:, :, 0].std(axis=1)
     doubt = _doubt(values, at, stability, support)
+    likely = np.argsort(-support, kind="stable")[:MOST_CANDIDATES]
+    likely = likely[support[likely] > 1.0 - DECIDED]
     return ClusterNumberChoice(
         n_clusters=int(values[at]),
         uncertain=doubt is not None,
         statement=doubt or _certainty(values[at], stability[at], support[at]),
+        candidates=(int(values[at]), *values[likely[likely != at]].tolist()),
         k_values=values,
         stability=stability,
         spread=spread,

@@ -238,10 +238,12 @@ def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
 
 
 def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
-    """Plot the stability of each number of clusters and mark the chosen number.
+    """Plot the separation or stability of each number of clusters and mark the chosen number.
 
-    The band is one standard deviation of the agreement between two subsamples; numbers above the
-    dashed line count as nearly as stable as the best.
+    Without an estimator: the curve is the separation of the weakest of k clusters; the dashed
+    line is that of two clusters in data without clusters. With an estimator: the band is one
+    standard deviation of the agreement between two subsamples; numbers above the dashed line count
+    as nearly as stable as the best.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
     ax : matplotlib.axes.Axes, default=None
         Axes to plot on; None creates a figure.
     nearly : float, default=0.85
-        Height of the dashed line, relative to the highest stability.
+        Height of the dashed line for stability, relative to the highest one.
 
     Returns
     -------
@@ -259,31 +261,41 @@ def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
 
     Examples
     --------
-    >>> from sklearn.cluster import KMeans
     >>> from sklearn.datasets import load_iris
     >>> from maxmargin import choose_n_clusters
     >>> from maxmargin.display import plot_n_clusters
-    >>> choice = choose_n_clusters(load_iris().data, KMeans(n_init=1), random_state=0)
+    >>> choice = choose_n_clusters(load_iris().data, random_state=0)
     >>> plot_n_clusters(choice).get_xlabel()
     'number of clusters'
     """
     ax = _axes(ax)
-    k, stability = choice.k_values, choice.stability
-    low, high = stability - choice.spread, np.minimum(stability + choice.spread, 1.0)
-    ax.fill_between(k, low, high, color=COLOURS[0], alpha=0.15, lw=0)
-    ax.plot(k, stability, "o-", color=COLOURS[0], lw=1.6, ms=4, label="agreement of two parts")
-    worst = choice.worst_cluster
-    ax.plot(k, worst, ":", color=COLOURS[2], lw=1.4, label="cluster found again least")
-    if np.isfinite(choice.without_clusters).any():
-        ax.plot(k, choice.without_clusters, "_", color=INK, ms=14, mew=2, label="without clusters")
-    ax.axhline(nearly * stability.max(), color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0)
-    at = int(np.flatnonzero(k == choice.n_clusters)[0])
+    k = choice.k_values
     ring = {"ms": 14, "mfc": "none", "mec": COLOURS[4], "mew": 2, "ls": ""}
     doubt = " (uncertain)" if choice.uncertain else ""
-    name = f"{choice.n_clusters} clusters{doubt}"
-    ax.plot(k[at : at + 1], stability[at : at + 1], "o", label=name, **ring)
-    _name_axes(ax, "number of clusters", "adjusted Rand index, Jaccard index")
-    ax.set_ylim(min(0.0, float(low.min())), 1.03)
+    name = f"{choice.n_clusters} cluster{'s' * (choice.n_clusters > 1)}{doubt}"
+    if choice.separation is not None:
+        heights, unit = choice.separation, "separation of the weakest cluster (standard errors)"
+        ax.plot(k, heights, "o-", color=COLOURS[0], lw=1.6, ms=4, label="weakest of k clusters")
+        level = choice.without_clusters[0]
+        if np.isfinite(level):
+            told = {"label": "second of data without clusters"}
+            ax.axhline(level, color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0, **told)
+        ax.set_ylim(0.0, 1.05 * float(heights.max()))
+    else:
+        heights, unit = choice.stability, "adjusted Rand index, Jaccard index"
+        low, high = heights - choice.spread, np.minimum(heights + choice.spread, 1.0)
+        ax.fill_between(k, low, high, color=COLOURS[0], alpha=0.15, lw=0)
+        ax.plot(k, heights, "o-", color=COLOURS[0], lw=1.6, ms=4, label="agreement of two parts")
+        worst = {"color": COLOURS[2], "lw": 1.4, "label": "cluster found again least"}
+        ax.plot(k, choice.worst_cluster, ":", **worst)
+        null = choice.without_clusters
+        if np.isfinite(null).any():
+            ax.plot(k, null, "_", color=INK, ms=14, mew=2, label="without clusters")
+        ax.axhline(nearly * heights.max(), color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0)
+        ax.set_ylim(min(0.0, float(low.min())), 1.03)
+    at = k == choice.n_clusters
+    ax.plot(k[at], heights[at], "o", label=name, **ring)
+    _name_axes(ax, "number of clusters", unit)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return ax

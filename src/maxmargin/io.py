@@ -211,10 +211,12 @@ def write_labels(
     labels: np.ndarray,
     *,
     margins: np.ndarray | None = None,
+    confidence: np.ndarray | None = None,
+    outliers: np.ndarray | None = None,
     ids: np.ndarray | None = None,
     id_name: str = "id",
 ) -> None:
-    """Write one line for each row: its id or number (from 0), its cluster and its margin.
+    """Write one line for each row: its id or number (from 0), its cluster and what is known of it.
 
     Parameters
     ----------
@@ -224,6 +226,10 @@ def write_labels(
         The cluster of each row.
     margins : ndarray of shape (n_rows,), default=None
         How far each row is from changing its cluster.
+    confidence : ndarray of shape (n_rows,), default=None
+        Confidence in the cluster of each row.
+    outliers : ndarray of shape (n_rows,), default=None
+        Whether each row is an outlier; written as 0 or 1.
     ids : ndarray of shape (n_rows,), default=None
         The name of each row.
     id_name : str, default="id"
@@ -243,6 +249,10 @@ def write_labels(
     columns["cluster"] = np.asarray(labels)
     if margins is not None:
         columns["margin"] = np.asarray(margins)
+    if confidence is not None:
+        columns["confidence"] = np.asarray(confidence)
+    if outliers is not None:
+        columns["outlier"] = np.asarray(outliers).astype(np.int8)
     if not isinstance(path, str | os.PathLike):
         _write_csv(path, columns)
         return

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
+from sklearn.utils import check_array, check_random_state
 from threadpoolctl import threadpool_limits
 
-from ._cluster_number import ClusterNumberChoice, stable_number
+from ._cluster_number import ClusterNumberChoice, check_count, stable_number
 from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
+from ._separated_number import number_of_clusters
+from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
 from .least_squares._fit import Settings, kernel_map, label_problem, random_starts, search_settings
 from .least_squares._label_search import search_labels
@@ -163,32 +166,38 @@ def choose_n_clusters(
     *,
     k_range: Iterable[int] | None = None,
     n_subsamples: int | None = None,
-    max_samples: int = 1000,
+    max_samples: int | None = None,
     random_state: Any = None,
 ) -> ClusterNumberChoice:
-    """Choose the number of clusters by stability under subsampling.
+    """Choose the number of clusters; one cluster is a possible answer.
+
+    Without an estimator, clusters are modes of the density of any shape, and the number is where
+    their separation falls most (see :class:`maxmargin.model_selection.ClusterNumberChoice`). This
+    takes less time than one fit. For rows of mostly zeros, such as word counts, the number is that
+    of stable k-means clusters of their leading singular vectors. With an estimator, the number is
+    chosen by the stability of its clusters under subsampling.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows to cluster, or a kernel matrix if the estimator is pairwise.
     estimator : clusterer, optional
-        Any estimator with ``n_clusters`` and ``fit_predict``, or a pipeline that ends in one. By
-        default :class:`MaxMarginClustering`.
+        Any estimator with ``n_clusters`` and ``fit_predict``, or a pipeline that ends in one.
     k_range : iterable of int, optional
-        Numbers to try, each at least 2. By default 2 to 15, fewer if there are few rows.
+        Numbers to choose from. With an estimator, and for word counts, each must be at least 2. By
+        default 2 to 15 with an estimator, fewer if there are few rows; any number without.
     n_subsamples : int, optional
-        Number of subsamples clustered for every k, at least 3. By default 10 for up to 500 rows,
-        because stability varies more on small data sets, and 6 for more rows.
-    max_samples : int, default=1000
-        Maximum number of rows that the subsamples are drawn from.
+        Only with an estimator: number of subsamples clustered for every k, at least 3. By default
+        10 for up to 500 rows, because stability varies more on small data sets, and 6 for more.
+    max_samples : int, optional
+        Maximum number of rows that are used, by default 4000; with an estimator 1000.
     random_state : int, RandomState instance or None, default=None
-        Seed of the subsamples and of the estimator.
+        Seed of the sample, of reference data, and of the estimator.
 
     Returns
     -------
     ClusterNumberChoice
-        The number, the stability of all numbers tried, and whether the choice is uncertain.
+        The number, the curve that it was chosen from, and whether the choice is uncertain.
 
     Examples
     --------
@@ -196,12 +205,25 @@ def choose_n_clusters(
     >>> from sklearn.cluster import KMeans
     >>> from sklearn.datasets import make_blobs
     >>> X, y = make_blobs(300, centers=4, cluster_std=0.5, random_state=1)
+    >>> choice = choose_n_clusters(X, random_state=0)
+    >>> choice.n_clusters, choice.uncertain
+    (4, False)
     >>> choice = choose_n_clusters(X, KMeans(n_init=3), k_range=range(2, 8), random_state=0)
     >>> choice.n_clusters, choice.uncertain
     (4, False)
     """
-    if estimator is None:
-        from ._auto import quick_clusterer
+    if estimator is not None:
+        most = 1000 if max_samples is None else max_samples
+        return stable_number(X, estimator, k_range, n_subsamples, most, random_state)
+    if n_subsamples is not None:
+        raise ValueError(f"n_subsamples={n_subsamples!r} needs an estimator.")
+    from ._auto import CHOICE_ROWS, kind_of_rows
 
-        estimator = quick_clusterer(X)
-    return stable_number(X, estimator, k_range, n_subsamples, max_samples, random_state)
+    most = CHOICE_ROWS if max_samples is None else max_samples
+    check_count("max_samples", most, 10)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    n, kernel = X.shape[0], kind_of_rows(X).kernel
+    rows = np.sort(rng.choice(n, min(n, most), replace=False))
+    with one_thread():
+        return number_of_clusters(X[rows], None, kernel, rng, k_range, sampled=n > most)

@@ -41,6 +41,7 @@ TRUSTED = (
     "maxmargin.least_squares._confidence.Calibration",
     "maxmargin.least_squares._estimator.LeastSquaresMarginClustering",
     "maxmargin.least_squares._graph.MixedMap",
+    "maxmargin.least_squares._outliers.Outliers",
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",
     "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
     # skops creates the first from the type of an empty array, the others by scipy.sparse.load_npz.

@@ -104,6 +104,22 @@ def test_fit_without_outputs_says_so_and_json_has_the_labels(folder, run, run_js
     assert files(folder) == ["d.csv"]
 
 
+def test_auto_writes_confidence_and_outliers_also_for_new_rows_and_blocks(folder, run):
+    cloud = make_blobs(60, centers=[[0, 0], [9, 9]], random_state=0)[0]
+    np.save("e.npy", cloud)
+    np.save("new.npy", np.array([[0.0, 0.0], [900.0, -900.0]]))
+    for more in ("", " --memory 8GiB", " --standardize"):
+        assert run(f"fit e.npy -k 2 --out l.csv --model m.skops{more}")[0] == 0
+        table = read_rows("l.csv")
+        margin = () if "memory" in more else ("margin",)
+        assert table.column_names == ("row", "cluster", *margin, "confidence", "outlier")
+        assert table.X[:, -2].max() > 0.99 and table.X[:, -1].mean() <= 0.02
+        assert run("predict m.skops new.npy --out n.csv")[0] == 0
+        confidence, outlier = read_rows("n.csv").X[:, -2:].T
+        assert confidence[0] > 0.95 and confidence[1] < 0.01 and outlier.tolist() == [0, 1]
+    assert run("predict m.skops new.npy")[1] == Path("n.csv").read_text()
+
+
 def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run, run_json):
     four = make_blobs(80, 4, centers=4, center_box=(-20, 20), random_state=2)[0]
     np.save("four.npy", four)

@@ -124,15 +124,6 @@ def test_leave_one_out_of_the_graph_is_the_fit_without_that_label(X):
         assert changed[i] == pytest.approx(graph[i], abs=1e-9)
 
 
-def test_a_part_of_the_map_is_the_map_of_the_part(X):
-    rows = np.array([31, 2, 7, 20, 11, 5, 39, 13])
-    part, own = mixture(X)[0].part(rows), mixture(X[rows])[0]
-    a, b = (mixed_similarity(fmap, X[rows], np.ones(8), 0.7) for fmap in (part, own))
-    assert a.matrix == pytest.approx(b.matrix)
-    assert (part.own_places(X) == own.own_places(X)).all()
-    assert (part.own_places(X[rows]) == np.arange(8)).all()
-
-
 @pytest.mark.parametrize("first", [-1, 0])
 def test_nearest_neighbours(X, first):
     closeness = -euclidean_distances(X, squared=True)

@@ -110,6 +110,8 @@ class FitInput:
             known=self.known[rows],
             source=self.source[rows],
             inverse=place[self.inverse],
+            links=None if self.links is None else self.links.mapped(place),
+            free=None if self.free is None else self.free[rows],
             initial=None if self.initial is None else self.initial[rows],
         )
 

@@ -95,12 +95,6 @@ class FeatureMap:
             return Rows(X, self.offset, self.scale, n_jobs)
         return Rows(X, n_jobs=n_jobs, features=self)
 
-    def part(self, rows: np.ndarray) -> FeatureMap:
-        """Return the map to the kernel values of some of the landmarks."""
-        if self.projection is not None:
-            return self
-        return replace(self, landmarks=self.landmarks[rows], offset=self.offset[rows])
-
     def sent(self, send: Callable[..., Any], xp: Any) -> FeatureMap:
         """Return the map with its arrays in another namespace; ``send`` takes them there."""
         if self.kernel not in DEVICE_KERNELS:

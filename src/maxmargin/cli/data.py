@@ -28,7 +28,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
     """Declare where labels, the model and a picture go."""
     about = {
-        "out": "write the cluster and margin of each row: .csv, .parquet, .npy",
+        "out": "write cluster and margin of each row, with --method auto also its confidence and "
+        "whether it is an outlier (0 or 1): .csv, .parquet, or .npy with the cluster alone",
         "model": "save the model: .skops, .joblib",
         "plot": "draw the clusters: .png, .pdf, .svg",
     }
@@ -67,11 +68,25 @@ def standardizer(X: Any) -> Any:
 
 
 def label_columns(args: argparse.Namespace, model: Any, table: Any, X: Any) -> dict[str, Any]:
-    """Return what stands beside the labels in a file: margins and ids."""
+    """Return what stands beside the labels in a file: margins, certainty and ids."""
     from maxmargin.display import row_margins
 
     margins = row_margins(model.decision_function(X))
-    return {"margins": margins, "ids": table.ids, "id_name": args.id_column or "id"}
+    named = {"ids": table.ids, "id_name": args.id_column or "id"}
+    return {"margins": margins, **certainty(model, X), **named}
+
+
+def certainty(model: Any, X: Any) -> dict[str, Any]:
+    """Return confidence and outliers, for the method that tells."""
+    if hasattr(model, "steps"):
+        model, X = model[-1], model[:-1].transform(X)
+    # A fit with constraints or without resamples does not have all of them.
+    found = {}
+    if hasattr(model, "_calibration"):
+        found["confidence"] = model.confidence(X)
+    if hasattr(model, "_outliers"):
+        found["outliers"] = model.is_outlier(X)
+    return found
 
 
 def check_outputs(args: argparse.Namespace, *names: str) -> None:
@@ -111,7 +126,7 @@ def write_results(
 ) -> dict[str, str]:
     """Write labels, model and picture, all that were asked for or none; return what is where.
 
-    Rows that were read block by block are not at hand: then labels are written without margins.
+    Rows that were read block by block have no table: their labels are written without margins.
     """
     from maxmargin._files import atomic_writes
     from maxmargin.io import write_labels
@@ -121,7 +136,7 @@ def write_results(
     with atomic_writes(list(asked.values())) as partials:
         to = dict(zip(asked, partials))
         if "out" in to:
-            beside = {} if table is None else label_columns(args, model, table, X)
+            beside = certainty(model, X) if table is None else label_columns(args, model, table, X)
             write_labels(to["out"], labels, **beside)
         if "model" in to:
             save_model(model, to["model"])

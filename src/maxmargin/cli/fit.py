@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if asked_for(args):
         rows, ids, known = fit_blocks(args, estimator), None, {}
         seconds = time.perf_counter() - start
-        wrote = data.write_results(args, estimator, estimator.labels_)
+        wrote = data.write_results(args, estimator, estimator.labels_, X=rows)
     else:
         rows, ids, known, seconds, wrote = _in_memory(args, estimator)
     # -1 stands for the exemplar of a cluster without rows.
@@ -153,6 +153,8 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
         sizes = np.bincount(estimator.labels_, minlength=len(sums))
         told["confidence"] = sums / np.maximum(sizes, 1)
         told["stability"] = estimator.stability_
+    if hasattr(estimator, "is_outlier_"):
+        told["n_outliers"] = int(estimator.is_outlier_.sum())
     return told
 
 

@@ -47,6 +47,6 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
         yield f"{result['n_rows']:,} rows; {data.told_files(result['wrote'])}"
         return
     text = io.StringIO()
-    keys = ("labels", "margins", "ids", "id_name")
-    write_labels(text, **{key: result[key] for key in keys})
+    keys = ("labels", "margins", "confidence", "outliers", "ids", "id_name")
+    write_labels(text, **{key: result[key] for key in keys if key in result})
     yield text.getvalue().rstrip("\n")

@@ -1,92 +1,216 @@
-"""Confidence in the cluster of a row, from its margin and the clusterings of subsamples.
+"""Probabilities of the clusters of a row, from its scores and the clusterings of subsamples.
 
 A margin orders the rows of a cluster, but its value is not calibrated: a spurious cluster can have
-wide margins, too. For each cluster, the fraction of rows that keep their cluster in the subsamples
-is fitted by isotonic regression on the margin.
+wide margins, too. The probability of a row's own cluster is therefore the fraction of rows that
+keep their cluster in the subsamples, fitted for each cluster by isotonic regression on the
+leave-one-out margin. The other clusters share the rest by a softmax of their scores; its
+temperature is the maximum likelihood estimate on the rows that changed their cluster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 from sklearn.isotonic import isotonic_regression
 
-from ._resampling import kept_cluster
+from .._core.dedup import FitInput
+from .._core.model import Model, decisions, lead_of, margin_block
+from .._core.rows import Block
+from .._data.source import BlockResult, RowSource
+from ._outliers import Outliers, outlier_block
+from ._resampling import rematched
+
+COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
+AHEAD = 1e-6  # relative lead of a row's own cluster over equally probable ones
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """For every cluster, the confidence at rising margins; between them it is interpolated.
+    """For every cluster, its probability at rising margins; between them it is interpolated.
 
     Attributes
     ----------
     margins, levels : tuple of ndarray
         One pair of arrays of the same length per cluster, both rising.
+    temperature : float
+        Of the softmax of the other clusters.
+    held_out : ndarray of shape (m, k)
+        Leave-one-out scores of the fitted rows.
     """
 
     margins: tuple[np.ndarray, ...]
     levels: tuple[np.ndarray, ...]
+    temperature: float
+    held_out: np.ndarray
 
     def renumbered(self, order: np.ndarray) -> Calibration:
         """Return the calibration with the clusters in this order."""
-        return Calibration(
-            tuple(self.margins[i] for i in order), tuple(self.levels[i] for i in order)
-        )
+        curves = [tuple(curve[i] for i in order) for curve in (self.margins, self.levels)]
+        return Calibration(curves[0], curves[1], self.temperature, self.held_out[:, order])
+
+    def of_scores(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Probabilities (n, k) of rows with these scores; ``own`` are the places of fitted rows."""
+        held_out = np.where(own[:, None] >= 0, self.held_out[own], scores)
+        return self.probabilities(held_out, decisions(scores)[0])
 
     def confidence(self, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Confidence in [0, 1] of rows with these margins in these clusters."""
+        """Probability of the clusters of rows with these margins in them."""
         out = np.zeros(len(labels))
         for cluster, (at, level) in enumerate(zip(self.margins, self.levels)):
             mine = np.flatnonzero(labels == cluster)
             out[mine] = np.interp(margins[mine], at, level)
         return out
 
+    def probabilities(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Probabilities (n, k) of all clusters; the largest is that of the labels.
 
-def calibrate(
-    margins: np.ndarray, labels: np.ndarray, resampled: np.ndarray, k: int
-) -> Calibration:
-    """Confidence as a function of cluster and margin.
+        Examples
+        --------
+        >>> held_out = np.zeros((1, 3))
+        >>> model = Calibration((np.zeros(1),) * 3, (np.full(1, 0.4),) * 3, 0.5, held_out)
+        >>> model.probabilities(np.array([[1.0, 0.5, 0.0]]), np.array([0])).round(2)
+        array([[0.4, 0.4, 0.2]])
+        """
+        rows, k = np.arange(len(labels)), scores.shape[1]
+        own = self.confidence(lead_of(scores, labels), labels)
+        if k == 1:
+            return np.ones((len(labels), 1))
+        others: np.ndarray = np.exp(_log_shares(scores, labels, self.temperature))
+        # Mixed with equal shares as far as needed for none to exceed the row's own cluster.
+        most, equal = own * (1.0 - 0.5 * AHEAD) / (1.0 - own), 1.0 / (k - 1)
+        largest = others.max(axis=1)
+        excess = np.maximum(largest - most, 0.0) / np.maximum(largest - equal, AHEAD)
+        others += excess[:, None] * (equal - others)
+        others *= (1.0 - own)[:, None]
+        others[rows, labels] = own
+        return others
+
+
+def _log_shares(scores: np.ndarray, labels: np.ndarray, temperature: float) -> np.ndarray:
+    """Logarithm of the softmax over all clusters but a row's own."""
+    scaled = scores / temperature
+    scaled[np.arange(len(labels)), labels] = -np.inf
+    shares: np.ndarray = log_softmax(scaled, axis=1)
+    return shares
+
+
+def calibrate(scores: np.ndarray, labels: np.ndarray, resampled: np.ndarray) -> Calibration:
+    """Probabilities as a function of scores.
 
     Parameters
     ----------
-    margins : ndarray of shape (n,)
-        Leave-one-out margin of each row.
+    scores : ndarray of shape (n, k)
+        Leave-one-out scores of each row.
     labels : ndarray of shape (n,)
     resampled : ndarray of shape (n_resamples, n)
         Labels of the same rows in the subsamples, in any numbering; -1 if a row was not drawn.
-    k : int
 
     Examples
     --------
     >>> labels = np.array([0, 0, 0, 1, 1, 1])
     >>> resampled = np.array([[0, 1, 0, 1, 1, 1], [1, 0, 1, 0, 0, 0]])
-    >>> surer = calibrate(np.array([0.9, 0.1, 0.8, 0.2, 0.9, 0.3]), labels, resampled, 2)
+    >>> margins = np.array([0.9, 0.1, 0.8, 0.2, 0.9, 0.3])
+    >>> scores = np.where(labels[:, None] == np.arange(2), margins[:, None], 0.0)
+    >>> surer = calibrate(scores, labels, resampled)
     >>> surer.confidence(np.array([0.1, 0.9, 0.9]), np.array([0, 0, 1])).round(2)
-    array([0.17, 0.83, 0.83])
+    array([0.5 , 0.89, 0.93])
     """
-    kept = kept_cluster(labels, resampled, k)
-    drawn = np.isfinite(kept).sum(axis=0)
-    share = np.nansum(kept, axis=0) / np.maximum(drawn, 1)
-    curves = [_rising(margins, share, drawn, labels == cluster) for cluster in range(k)]
-    # b subsamples cannot distinguish 1 from 1 - 1/b: Jeffreys' estimate of a proportion.
-    b = len(resampled)
-    levels = tuple((b * level + 0.5) / (b + 1.0) for _, level in curves)
-    return Calibration(tuple(at for at, _ in curves), levels)
+    k = scores.shape[1]
+    found = rematched(labels, resampled, k)
+    drawn, kept = (found >= 0).sum(axis=0), (found == labels).sum(axis=0)
+    margins = lead_of(scores, labels)
+    curves = [_rising(margins, kept, drawn, labels == cluster) for cluster in range(k)]
+    least = min((1.0 + AHEAD) / k, 1.0)  # the row's own cluster is the most probable one
+    levels = tuple(np.maximum(level, least) for _, level in curves)
+    moved = np.nonzero((found >= 0) & (found != labels))
+    temperature = _temperature(scores[moved[1]], labels[moved[1]], found[moved])
+    return Calibration(tuple(at for at, _ in curves), levels, temperature, scores)
 
 
 def _rising(
-    margins: np.ndarray, share: np.ndarray, drawn: np.ndarray, mine: np.ndarray
+    margins: np.ndarray, kept: np.ndarray, drawn: np.ndarray, mine: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct margins of some rows and the rising curve nearest to their shares."""
+    """Distinct margins of some rows, and the rising curve nearest to the fractions kept."""
     used = np.flatnonzero(mine & (drawn > 0))
     if len(used) == 0:
         return np.zeros(1), np.zeros(1)
     at, place = np.unique(margins[used], return_inverse=True)
-    weight = np.bincount(place, drawn[used])
-    mean = np.bincount(place, drawn[used] * share[used]) / weight
-    level = isotonic_regression(mean, sample_weight=weight, y_min=0.0, y_max=1.0)
+    times = np.bincount(place, drawn[used]).astype(np.float64)
+    successes = np.bincount(place, kept[used]).astype(np.float64)
+    # Jeffreys' prior: half a failure at the largest margin and half a success at the smallest keep
+    # the curve between 0 and 1 and rising, and count little beside many rows.
+    times[-1] += 0.5
+    times[0] += 0.5
+    successes[0] += 0.5
+    level = isotonic_regression(successes / times, sample_weight=times, y_min=0.0, y_max=1.0)
     # The ends of each step are enough.
     inner = np.zeros(len(at), bool)
     inner[1:-1] = (level[1:-1] == level[:-2]) & (level[1:-1] == level[2:])
-    return at[~inner], level[~inner]
+    at, level = at[~inner], level[~inner]
+    if at[0] > 0.0:  # at a margin of zero another cluster is as probable
+        return np.append(0.0, at), np.append(min(0.5, level[0]), level)
+    return at, level
+
+
+def _temperature(scores: np.ndarray, labels: np.ndarray, found: np.ndarray) -> float:
+    """Most likely temperature of rows that went from these labels to those found."""
+    if len(labels) == 0 or scores.shape[1] < 3:
+        return 1.0
+
+    def loss(logarithm: float) -> float:
+        shares = _log_shares(scores, labels, np.exp(logarithm))
+        return float(-shares[np.arange(len(found)), found].mean())
+
+    bounds = np.log(COLDEST), np.log(HOTTEST)
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
+def probability_block(
+    block: Block, parts: Any, *model: Any, calibration: Calibration
+) -> BlockResult:
+    """Block function: probabilities of the clusters, by leave-one-out scores of fitted rows."""
+    scores = margin_block(block, parts, *model)[1]
+    return (), calibration.of_scores(scores, block.features.own_places(block.data))
+
+
+def confidence_block(
+    block: Block, parts: Any, *model: Any, calibration: Calibration, outliers: Outliers
+) -> BlockResult:
+    """Block function: the largest probability, reduced for outliers."""
+    largest = probability_block(block, parts, *model, calibration=calibration)[1].max(axis=1)
+    typical = outliers.typicality(outliers.of_rows(block.features.metric, block.data)[1])
+    return (), (largest * typical)[:, None]
+
+
+def row_certainty(
+    labels: np.ndarray, lead: Any, rows: RowSource, data: FitInput, model: Model
+) -> dict[str, np.ndarray]:
+    """Return the attributes about outliers and confidence of rows in memory."""
+    details, outliers = model.details, model.extras["_outliers"]
+    places = details.places(data)
+    fitted = places >= 0
+    scores = outliers.scores[places]
+    p_values = outliers.p_values(scores, fitted)
+    others = np.flatnonzero(~fitted)
+    if len(others):
+        part = model.features.rows(rows.sample(others), data.n_jobs)
+        blocks = part.run(partial(outlier_block, outliers=outliers))[1]
+        scores[others], p_values[others] = np.concatenate(list(blocks)).T
+    found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
+    calibration = model.extras.get("_calibration")
+    if calibration is None:
+        return found
+    if isinstance(calibration, Calibration):
+        margins = np.where(fitted, details.margins[places], lead)
+        confidence = calibration.confidence(margins, labels)
+    else:  # scores are probabilities
+        mapped = model.features.rows(rows, data.n_jobs)
+        blocks = mapped.run(partial(probability_block, calibration=calibration), model.shared())[1]
+        confidence = np.concatenate(list(blocks))[np.arange(len(labels)), labels]
+    found["confidence_"] = confidence * outliers.typicality(p_values)
+    return found

@@ -41,7 +41,7 @@ from .._core.links import Groups, settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from ._fit import Settings, fit_least_squares, kernel_map
+from ._fit import Details, Settings, fit_least_squares, kernel_map
 from ._graph import MixedMap, graph_similarity, mixed_map
 from ._similarity import factor_dtype, filled_matrix
 
@@ -92,6 +92,15 @@ class LabelledMap:
     def axes(self) -> np.ndarray | None:
         """Axes of the metric of clusters found without labels."""
         return self.maps[-1].axes
+
+    @property
+    def metric(self) -> MixedMap:
+        """The map whose distances tell how isolated a row is."""
+        return self.maps[-1]
+
+    def own_places(self, X: Any) -> np.ndarray:
+        """The landmark that each raw row is, or -1."""
+        return self.maps[0].own_places(X)
 
     @property
     def rank(self) -> int:
@@ -157,35 +166,57 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
             "leave_one_out_": float(share @ right),
             "leave_one_out_margins_": margins,
             "fitted_indices_": data.source[chosen],
+            "_calibration": Probabilities(),
             "label_mistakes_": np.stack(
                 [data.source[chosen][labelled[doubted]], models.left_out[doubted].argmax(axis=1)],
                 axis=1,
             ),
         },
         held=held,
-        details=_told(parts, models, float(share @ right), unnamed),
+        details=KnownDetails(
+            chosen, _sentences(parts, models, float(share @ right), unnamed), unnamed
+        ),
     )
 
 
 @dataclass(frozen=True)
+class Probabilities:
+    """The calibration of scores that are probabilities."""
+
+    def renumbered(self, order: np.ndarray) -> Probabilities:
+        """Return itself: known labels number the classes."""
+        return self
+
+    def of_scores(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Return the scores."""
+        return scores
+
+
+@dataclass(frozen=True)
 class KnownDetails:
-    """What a fit to known labels tells.
+    """Results of a fit to known labels other than the model.
 
     Attributes
     ----------
+    chosen : ndarray
+        Rows of the input that were in the fit.
     sentences : list of str
     unnamed : str or None
         The sentence about a class that may have no known labels.
-    link_weight : None
-        Rows with constraints have no other weight.
+    others, link_weight
+        There is no other clustering, and rows with constraints have no other weight.
     """
 
+    chosen: np.ndarray
     sentences: list[str]
     unnamed: str | None
+    others: tuple = ()
     link_weight: str | None = None
 
+    places = Details.places
 
-def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> KnownDetails:
+
+def _sentences(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> list[str]:
     family = np.array([part.family for part in parts])
     mixed = models.weights @ (models.mixtures / models.mixtures.sum(axis=1, keepdims=True))
     kernels, graphs, common = (mixed[family == f].sum() for f in (KERNEL, GRAPH, CLUSTERS))
@@ -195,9 +226,7 @@ def _told(parts: list[Part], models: Believed, right: float, unnamed: str | None
         f"{common:.0%}.",
         f"Leave-one-out accuracy on the known labels: {right:.0%}.",
     ]
-    if unnamed is not None:
-        sentences.append(unnamed)
-    return KnownDetails(sentences, unnamed)
+    return sentences if unnamed is None else [*sentences, unnamed]
 
 
 def linked_labels(groups: Groups, fmap: LabelledMap, X: Any, known: np.ndarray) -> np.ndarray:

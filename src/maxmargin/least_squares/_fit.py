@@ -39,8 +39,8 @@ from ._label_search import (
     search_labels,
     settle,
 )
-from ._links import repaired, search_with_links
-from ._resampling import SHARE, pair_agreement, part_of, resampled_labels
+from ._links import search_with_links
+from ._resampling import SHARE, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
 from ._settings import Settings as Settings
 from ._similarity import (
@@ -56,7 +56,6 @@ from ._similarity import (
 from ._size_search import SAME, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
-    partition_of,
     partitions_of,
     random_starts,
     rivals_of,
@@ -68,7 +67,7 @@ FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
 TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
-RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 3, 3
+RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
@@ -85,12 +84,10 @@ class Details:
     ----------
     chosen : ndarray
         Rows of the input that were in the fit.
-    margins : ndarray
-        Leave-one-out margin of each of them.
+    labels, margins : ndarray
+        Label and leave-one-out margin of each of them.
     others : list of (float, ndarray)
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
-    calibration : Calibration or None
-        From margins to confidence.
     whitened, scaled : bool
         Whether there was a first fit for the metric; whether columns were standardised.
     by_spread : bool
@@ -106,9 +103,9 @@ class Details:
     """
 
     chosen: np.ndarray
+    labels: np.ndarray
     margins: np.ndarray
     others: list[tuple[float, np.ndarray]]
-    calibration: Calibration | None
     whitened: bool
     scaled: bool
     by_spread: bool
@@ -123,17 +120,12 @@ class Details:
         fitted[self.chosen] = np.arange(len(self.chosen))
         return np.where(data.inverse >= 0, fitted[data.inverse], -1)
 
-    def confidence(self, labels, lead, data: FitInput, order: Calibration) -> np.ndarray:
-        """Return the confidence in the cluster of every row.
 
-        For rows that were not in the fit, the lead is a leave-one-out margin.
-        """
-        places = self.places(data)
-        return order.confidence(np.where(places >= 0, self.margins[places], lead), labels)
+def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = None) -> Model:
+    """Find the labels whose one-against-all least-squares classifiers fit best.
 
-
-def fit_least_squares(data: FitInput, s: Settings) -> Model:
-    """Find the labels whose one-against-all least-squares classifiers fit best."""
+    ``also`` are labels of the rows that the search starts from in addition to the usual ones.
+    """
     began = time.monotonic()
     s.check()
     chosen = data.chosen(s.max_samples, s.precomputed)
@@ -142,6 +134,7 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
     known = known if links is None else links.spread(known)
     fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
+    given = s
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
@@ -155,9 +148,10 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
     else:
         starts = random_starts(problem, s, data.rng)
-    if first_labels is not None:
-        # Not to be shaken: their sizes need not be the targets.
-        starts.insert(0, (keep_known(first_labels, known), SHAKES))
+    for more in (also, first_labels):
+        if more is not None:
+            # Not to be shaken: their sizes need not be the targets.
+            starts.insert(0, (keep_known(more, known), SHAKES))
     rivals, connected = [], None
     tried: dict[float, float] = {}
     compared: dict[str, Any] = {}
@@ -190,10 +184,12 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         settings = replace(settings, deadline=whole.deadline)
-        found, comparison = search_with_links(
-            problem, found, settings, rivals if s.compared else []
+        rivals = rivals if s.compared else []
+        found, comparison, left = search_with_links(
+            problem, found, settings, rivals, by_spread or by_connection
         )
         compared |= comparison
+        by_spread, by_connection = by_spread and not left, by_connection and not left
         held = np.where(links.linked(), found.labels, known)
     labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)
@@ -201,14 +197,14 @@ def fit_least_squares(data: FitInput, s: Settings) -> Model:
     margins = lead_of(loo, labels)
     calibration, stability = None, 0.0
     if s.n_resamples:
-        again = replace(s, connected=connected is not None and links is None)
-        calibration, stability = _resampled(problem, settings, labels, margins, fmap, X, again)
+        again = replace(given, connected=connected is not None and links is None)
+        calibration, stability = _resampled(data, chosen, labels, loo, again)
     if data.initial is None and not (known >= 0).any():
         warn_about_sizes(fmap, X, weights, settings, s)
     lower = [other for other in found.others if other.value < found.value]
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     details = Details(
-        chosen, margins, others, calibration, whitened=first is not None, scaled=scaled,
+        chosen, labels, margins, others, whitened=first is not None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
@@ -421,7 +417,7 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
     if fit >= WELL_PREDICTED:
         return found
     labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = repaired(problem, keep_known(labels, problem.known))
+    labels = keep_known(labels, problem.known)
     sizes = np.bincount(labels, weights, minlength=k)
     alike = scales.max() < SPREAD_RATIO * scales.min()
     if alike or sizes.min() < max(problem.floor, problem.unit):
@@ -434,31 +430,29 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
 # -- confidence ------------------------------------------------------------------------------------
 
 
-def _resampled(problem, settings, labels, margins, fmap, X, s: Settings):
-    """Return the calibration of the confidence and the stability, from subsamples."""
+def _resampled(data: FitInput, chosen, labels, loo, s: Settings) -> tuple[Calibration, float]:
+    """Return the calibration of the confidence and the stability, from fits of subsamples."""
     rows = np.arange(len(labels))
     if len(rows) > RESAMPLED_ROWS:
-        rows = np.sort(settings.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
-    weights = problem.similarity.weights[rows]
-    labels, margins = labels[rows], margins[rows]
-
-    def similarity(part):
-        smaller = fmap.part(rows[part])
-        return _similarity(smaller, X[rows[part]], weights[part], s, settings.n_jobs)[0]
-
-    def partition(part, smaller):
-        return partition_of(fmap.part(rows[part]), smaller, s, settings.rng)
-
-    resampled = resampled_labels(
-        part_of(problem, rows),
-        replace(settings, n_kicks=min(settings.n_kicks, RESAMPLE_KICKS), deadline=None),
-        # Not possible if a subsample has fewer rows than there are clusters.
-        s.n_resamples if SHARE * len(labels) >= s.n_clusters else 0,
-        1 if s.connected else RESAMPLE_STARTS,  # clusters that are apart are soon found
-        labels if (problem.known >= 0).any() else None,
-        similarity,
-        partition if s.tempered and s.n_clusters > 1 else None,
+        rows = np.sort(data.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+    quicker = replace(
+        s,
+        n_init=RESAMPLE_STARTS,
+        n_kicks=RESAMPLE_KICKS,
+        compared=False,
+        n_resamples=0,
+        time_budget=None,
     )
+    # Not possible if a subsample has fewer rows than there are clusters.
+    count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
+    resampled = np.full((count, len(labels)), -1)
+    for row, drawn in zip(resampled, subsamples(len(rows), count, data.rng)):
+        part = rows[drawn]
+        smaller = replace(data.part(chosen[part]), initial=None)
+        if s.precomputed:
+            smaller = replace(smaller, X=smaller.X.columns(chosen[part]))
+        # Subsamples are to differ by their rows, not by a search that is shorter.
+        row[part] = fit_least_squares(smaller, quicker, labels[part]).details.labels
     agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
     stability = float(agreement.mean()) if len(agreement) else 0.0
-    return calibrate(margins, labels, resampled, s.n_clusters), stability
+    return calibrate(loo, labels, resampled), stability

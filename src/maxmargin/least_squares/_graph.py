@@ -12,7 +12,7 @@ values of the nearest training rows. A training row keeps its own fitted value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,11 @@ class MixedMap:
         return self.kernels[0].landmarks
 
     @property
+    def metric(self) -> MixedMap:
+        """The map whose distances tell how isolated a row is."""
+        return self
+
+    @property
     def axes(self) -> np.ndarray | None:
         """Axes that raw rows are projected on first."""
         return self.kernels[0].axes
@@ -87,20 +92,6 @@ class MixedMap:
     def rows(self, X, n_jobs: int = 1) -> Rows:
         """Return rows of the features, made tile by tile as they are read."""
         return Rows(X, n_jobs=n_jobs, features=self)
-
-    def part(self, rows: np.ndarray) -> MixedMap:
-        """The map to some of the landmarks, in their order."""
-        order = np.empty(len(self.places), np.int64)
-        order[self.places] = np.arange(len(order))
-        places = np.argsort(order[rows])
-        return replace(
-            self,
-            kernels=tuple(kernel.part(rows) for kernel in self.kernels),
-            n_neighbors=min(self.n_neighbors, len(rows) - 1),
-            diagonal=self.diagonal[rows],
-            marks=self.marks[order[rows]][places],
-            places=places,
-        )
 
     def sent(self, send, xp):
         """Raise an error: neighbours cannot be searched for on a device."""

@@ -37,9 +37,8 @@ def fit_with_links(data: FitInput, s: Settings) -> Model:
     right = np.zeros((2, len(order)), bool)
     for held_out, used in (np.array_split(order, 2), np.array_split(order, 2)[::-1]):
         part = replace(data, links=data.links.take(used))
-        quick = replace(
-            s, n_resamples=0, compared=False, max_samples=min(s.max_samples, FIRST_ROWS)
-        )
+        most = min(s.max_samples, FIRST_ROWS)
+        quick = replace(s, n_resamples=0, compared=False, max_samples=most)
         for i, weight in enumerate((1.0, HEAVY)):
             found = fit_least_squares(weighted(part, weight), quick)
             right[i, held_out] = predicted(found, data, data.links.take(held_out))

@@ -141,8 +141,12 @@ def search_with_links(
     found: Found,
     settings: SearchSettings,
     rivals: list[np.ndarray] | None = None,
-) -> tuple[Found, dict[str, dict[str, float]]]:
-    """Return labels that respect the links, and how they compare with rival labels.
+    keep: bool = False,
+) -> tuple[Found, dict[str, dict[str, float]], bool]:
+    """Return labels that respect the links, how they compare with rivals, and if they are others.
+
+    The labels found without links are made to respect the links and improved by single moves. The
+    result of a wider search replaces them only if it predicts significantly more links.
 
     Parameters
     ----------
@@ -153,20 +157,27 @@ def search_with_links(
     settings : SearchSettings
     rivals : list of ndarray, optional
         Labels that the result must not be worse than, after they are made to respect the links.
+    keep : bool
+        Whether the labels found are not those of the largest J_p: they are not improved then.
     """
     links = problem.links
     if links is None or problem.k == 1:
-        return found, {}
+        return found, {}, False
     small = grouped(problem, links)
     compared: dict[str, dict[str, float]] = {}
     labels = [found.labels, *(other.labels for other in found.others[:OTHERS])]
     starts = [(_repaired(small, voted(problem, links, start)), SHAKES) for start in labels]
-    best = search_labels(small, starts[:1], replace(settings, n_kicks=0))
+    if keep:
+        value = small.value(starts[0][0], small.similarity.caches(starts[0][0], small.k))
+        best = Found(starts[0][0], value, [*found.history, small.paper_value(value)])
+    else:
+        best = search_labels(small, starts[:1], replace(settings, n_kicks=0))
     other = search_labels(small, starts, settings)
-    if predicts_more(problem, links, other.labels, best.labels):
-        best = other
-    others = [replace(other, labels=other.labels[links.of_row]) for other in best.others]
+    left = predicts_more(problem, links, other.labels, best.labels)
+    best = other if left else best
+    others = [replace(one, labels=one.labels[links.of_row]) for one in other.others]
     if rivals:
         held = [_repaired(small, voted(problem, links, rival)) for rival in rivals]
-        best, compared = promised(small, best, held, settings)
-    return replace(best, labels=best.labels[links.of_row], others=others), compared
+        sized = settings.sized or (keep and not left)
+        best, compared = promised(small, best, held, replace(settings, sized=sized))
+    return replace(best, labels=best.labels[links.of_row], others=others), compared, left

@@ -41,6 +41,7 @@ def spread_clusters(
     X = np.ldexp(X, -int(np.frexp(np.abs(X).max(initial=1e-300))[1]))
     d = X.shape[1]
     share = weights / weights.sum()
+    X = X - share @ X
     belongs = (labels[:, None] == np.arange(k)).astype(np.float64)
     scales, before = np.ones(k), -np.inf
     for _ in range(ROUNDS):
@@ -66,10 +67,8 @@ def spread_clusters(
 def _shape(X: np.ndarray, means: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Axes that whiten the common shape S, a little shrunk towards a multiple of I."""
     d = X.shape[1]
-    S = np.zeros((d, d))
-    for mean, code in zip(means, codes.T):
-        centred = X - mean
-        S += centred.T @ (centred * code[:, None])
+    # sum_ih c_ih (x_i - mu_h)(x_i - mu_h)' with mu_h the means of the weights c_h.
+    S = X.T @ (X * codes.sum(axis=1)[:, None]) - (means.T * codes.sum(axis=0)) @ means
     spread = max(np.trace(S) / d, 1e-300)
     lam, V = np.linalg.eigh((1.0 - SHRINKAGE) * S + SHRINKAGE * spread * np.eye(d))
     axes: np.ndarray = V / np.sqrt(lam)

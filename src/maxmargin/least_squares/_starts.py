@@ -100,19 +100,3 @@ def connected_of(fmap, problem: LabelProblem, s) -> np.ndarray | None:
     if labels is None or np.bincount(labels, weights).min() < problem.floor:
         return None
     return labels
-
-
-def partition_of(
-    fmap, problem: LabelProblem, s, rng: np.random.Generator
-) -> tuple[np.ndarray | None, bool]:
-    """Return connected clusters and True, else the k-means partition and False; None for CSR."""
-    connected = connected_of(fmap, problem, s)
-    if connected is not None:
-        return connected, True
-    points, weights, k = fmap.landmarks, problem.similarity.weights, s.n_clusters
-    if s.precomputed or sparse.issparse(points):
-        return None, False
-    rows = Rows(points)
-    labels = kmeans_partition(rows, weights, k, rng)
-    held = held_labels(rows, labels, weights, problem.known, k, problem.floor)
-    return held.astype(np.int32), False

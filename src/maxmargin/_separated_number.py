@@ -1,0 +1,233 @@
+"""Choose the number of clusters without an estimator, in less time than a fit.
+
+Clusters are modes of the density (:mod:`maxmargin._density_modes`). Modes are sorted by their
+separation; the number of clusters is where the separation falls most, relative to the next mode.
+Modes that are not better separated than in reference data without clusters do not count, so that
+the answer may be one cluster. The choice is uncertain if the separation falls nearly as much at
+another number, or if there is one mode but several stable k-means clusters, which overlap.
+
+Word counts have no density worth the name: for the cosine kernel the number is that of stable
+k-means clusters of the leading singular vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.cluster import KMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
+
+from ._cluster_number import (
+    LARGEST,
+    MOST_CANDIDATES,
+    ClusterNumberChoice,
+    shapeless,
+    stability_without_clusters,
+    stable_number,
+    whole_numbers,
+)
+from ._core.dedup import FitInput, make_input
+from ._data.source import MemoryRows
+from ._density_modes import CLEAR, separations, whitened
+from .least_squares._fit import DENSE_SHARE, ROWS_PER_COLUMN, WIDEST_WHITENED
+from .least_squares._resampling import SHARE
+
+TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
+NOISE_LEVEL = 2.0  # separations below this do not count
+TYPICAL = 3.0  # without clusters, if there are no reference data
+RIVAL = 0.3  # difference of log ratios up to which another number is possible
+ABOVE_NOISE = 1.0  # standard errors above data without clusters that make one cluster uncertain
+SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
+REFERENCE_ROWS = 1500
+PARTS, STABILITY_ROWS = 5, 1000  # number of subsamples, and of the rows they are drawn from
+MOST_OVERLAPPING = 10
+
+
+def number_of_clusters(
+    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False
+) -> ClusterNumberChoice:
+    """Choose the number of clusters without an estimator; parameters of :func:`separated_number`.
+
+    For the cosine kernel weights are not used, except that rows of weight zero are left out.
+    """
+    if not isinstance(kernel, str) or kernel != "cosine":
+        return separated_number(X, weights, kernel, rng, k_range, sampled)
+    rows = make_input(MemoryRows(X), weights, None, merge=True).X.take(slice(None))
+    for largest in TOPICS:
+        ks = k_range
+        if ks is None:
+            ks = range(2, max(2, min(largest, int(SHARE * rows.shape[0]) // 3)) + 1)
+        choice = _number_of_topics(rows, ks, 2 * largest, rng)
+        if k_range is not None or choice.n_clusters < largest:
+            break
+    return choice
+
+
+def _number_of_topics(X, k_range, rank: int, rng) -> ClusterNumberChoice:
+    """Choose the number of stable k-means clusters of the leading singular vectors."""
+    Z = normalize(X)
+    if min(Z.shape) > rank:
+        Z = TruncatedSVD(rank, random_state=int(rng.integers(2**31 - 1))).fit_transform(Z)
+    elif sparse.issparse(Z):
+        Z = Z.toarray()
+    Z, means = Z - Z.mean(axis=0), KMeans(n_init=2)
+    seed = int(rng.integers(2**31 - 1))
+    choice = stable_number(Z, means, k_range, PARTS, STABILITY_ROWS, seed)
+    if not choice.uncertain:
+        return choice
+    at = choice.k_values == choice.n_clusters
+    stability, null = np.asarray(choice.stability)[at][0], choice.without_clusters.copy()
+    if np.isnan(null[at]).all():
+        null[at] = stability_without_clusters(means, Z[:STABILITY_ROWS], choice.n_clusters, rng)
+    if stability > null[at]:
+        return replace(choice, without_clusters=null)
+    statement = (
+        f"Uncertain: 1 cluster, or {choice.n_clusters}, whose stability under subsampling is "
+        f"{stability:.2f} (adjusted Rand index), and {null[at][0]:.2f} on reference "
+        "data without clusters."
+    )
+    candidates = (1, choice.n_clusters)
+    return replace(
+        choice, n_clusters=1, candidates=candidates, statement=statement, without_clusters=null
+    )
+
+
+def separated_number(
+    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False
+) -> ClusterNumberChoice:
+    """Choose the number of clusters by the separation of density modes.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n, d)
+        Rows, or a kernel matrix.
+    weights : ndarray of shape (n,) or None
+    kernel : str or callable
+        Distances are those of its feature space.
+    rng : numpy Generator
+    k_range : iterable of int, optional
+        Numbers to choose from, by default all.
+    sampled : bool
+        Whether X is a sample of more rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(60, 2)) + 9 * i for i in range(5)])
+    >>> separated_number(X, None, "rbf", rng).n_clusters
+    5
+    """
+    precomputed = isinstance(kernel, str) and kernel == "precomputed"
+    data = make_input(MemoryRows(X), weights, None, merge=not precomputed)
+    rows = X[:, data.source] if precomputed else _metric(data, kernel, rng)
+    found = separations(rows, data.weights, kernel, rng)
+    null = np.nan if precomputed else _reference_separation(rows, kernel, rng)
+    level = max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
+    ks = np.arange(1, len(found) + 1)
+    if k_range is not None:
+        ks = np.array(whole_numbers(k_range, 1, len(data.weights), "X has"))
+    heights = np.full(max(ks[-1], len(found)) + 1, level)
+    heights[: len(found)] = np.maximum(found, level)
+    drops = np.log(heights[ks - 1] / heights[ks])
+    order = np.argsort(-drops, kind="stable")
+    near = order[drops[order] > drops[order[0]] - RIVAL][:MOST_CANDIDATES]
+    candidates = tuple(int(k) for k in ks[near])
+    if candidates == (1,) and heights[1] > level + ABOVE_NOISE and 2 in ks:
+        candidates = (1, 2)
+    if 1 not in candidates and heights[candidates[0] - 1] <= null and 1 in ks:
+        candidates = (*candidates[: MOST_CANDIDATES - 1], 1)
+    shown = max(int((heights > level).sum()), *candidates) + 1
+    curve = np.append(found, np.zeros(shown))[:shown]
+    statement, few = _separation_statement(candidates, curve, null), False
+    if sampled and len(data.weights) < SAMPLED_ROWS * candidates[0]:
+        few = True
+        statement = (
+            f"Uncertain: {candidates[0]} clusters or more. A sample of {len(data.weights)} rows is "
+            "too small for so many; raise max_samples."
+        )
+    choice = ClusterNumberChoice(
+        n_clusters=candidates[0],
+        uncertain=few or len(candidates) > 1,
+        statement=statement,
+        candidates=candidates,
+        k_values=np.arange(1, shown + 1),
+        without_clusters=np.full(shown, null),
+        separation=curve,
+    )
+    if candidates[0] == 1 and k_range is None and kernel == "rbf" and not sparse.issparse(rows):
+        return _if_stable(choice, rows, rng)
+    return choice
+
+
+def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumberChoice:
+    """Return the number of stable k-means clusters, if any: clusters may overlap without a saddle.
+
+    Reference data without clusters are hardly ever as stable, but the choice remains uncertain.
+    """
+    most = min(MOST_OVERLAPPING, int(SHARE * len(X)) // 3)
+    if most < 3:
+        return choice
+    seed = int(rng.integers(2**31 - 1))
+    stable = stable_number(X, KMeans(n_init=2), range(2, most + 1), PARTS, STABILITY_ROWS, seed)
+    if stable.uncertain:
+        return choice
+    k, at = stable.n_clusters, stable.k_values == stable.n_clusters
+    statement = (
+        f"Uncertain: {k} clusters or 1. The stability of {k} k-means clusters under subsampling is "
+        f"{np.asarray(stable.stability)[at][0]:.2f} (adjusted Rand index), and "
+        f"{np.nanmax(stable.without_clusters):.2f} on reference data without clusters; but 2 "
+        f"clusters are separated by only {np.asarray(choice.separation)[1]:.1f} standard errors of "
+        f"the density, and by {choice.without_clusters[0]:.1f} in reference data."
+    )
+    candidates = tuple(dict.fromkeys((k, *choice.candidates)))[:MOST_CANDIDATES]
+    return replace(choice, n_clusters=k, uncertain=True, candidates=candidates, statement=statement)
+
+
+def _metric(data: FitInput, kernel: Any, rng):
+    """Return the rows, dense and whitened if a fit would do the same."""
+    rows = data.X.take(slice(None))
+    n, d = rows.shape
+    if sparse.issparse(rows) and rows.nnz >= DENSE_SHARE * n * d:
+        rows = rows.toarray()
+    narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
+    if kernel != "rbf" or not narrow or sparse.issparse(rows):
+        return rows
+    return whitened(np.asarray(rows, np.float64), data.weights, rng)
+
+
+def _reference_separation(X, kernel, rng) -> float:
+    """Return the highest separation of a second mode in reference data without clusters."""
+    few = X[np.sort(rng.permutation(X.shape[0])[:REFERENCE_ROWS])]
+    clouds = shapeless(few, rng)
+    seconds = [separations(cloud, np.ones(cloud.shape[0]), kernel, rng)[1:2] for cloud in clouds]
+    return float(max((second[0] for second in seconds if len(second)), default=0.0))
+
+
+def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
+    k = candidates[0]
+    without = "" if np.isnan(null) else f" (2 in data without clusters: {null:.1f})"
+
+    def height(number: int) -> str:
+        return f"{curve[number - 1]:.1f}" + (" or more" if curve[number - 1] >= CLEAR else "")
+
+    if len(candidates) > 1:
+        *others, last = (str(number) for number in sorted(candidates))
+        shown = sorted({*candidates, max(candidates) + 1} - {1})
+        heights = ", ".join(f"{height(number)} of {number} clusters" for number in shown)
+        return (
+            f"Uncertain: {', '.join(others)} or {last} clusters. Separation of the weakest cluster "
+            f"in standard errors of the density: {heights}{without}."
+        )
+    if k == 1:
+        return (
+            "1 cluster: the separation of a second one would be only "
+            f"{height(2)} standard errors of the density{without}."
+        )
+    return (
+        f"{k} clusters: the weakest is separated by {height(k)} standard errors of the density, "
+        f"the weakest of {k + 1} by {height(k + 1)}{without}."
+    )
