@@ -47,6 +47,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
@@ -231,6 +232,12 @@ class MaxMarginClustering(BaseMarginClustering):
         """
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels, constraints)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks of sparse rows read this tag of every estimator with predict_proba.
+        tags.classifier_tags = ClassifierTags(multi_class=False)
+        return tags
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         return self._settings(2, RBF).memory(n_samples, n_features)

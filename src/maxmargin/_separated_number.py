@@ -199,6 +199,10 @@ def _metric(data: FitInput, kernel: Any, rng):
     n, d = rows.shape
     if sparse.issparse(rows) and rows.nnz >= DENSE_SHARE * n * d:
         rows = rows.toarray()
+    if isinstance(kernel, str) and kernel in ("rbf", "linear"):
+        # By a power of two, which is exact: squares do not overflow.
+        largest = np.abs(rows.data if sparse.issparse(rows) else rows).max(initial=1e-300)
+        rows = rows * np.ldexp(1.0, -int(np.frexp(largest)[1]))
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
     if kernel != "rbf" or not narrow or sparse.issparse(rows):
         return rows
