@@ -152,7 +152,8 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
         sums = np.bincount(estimator.labels_, estimator.confidence_, len(estimator.cluster_sizes_))
         sizes = np.bincount(estimator.labels_, minlength=len(sums))
         told["confidence"] = sums / np.maximum(sizes, 1)
-        told["stability"] = getattr(estimator, "stability_", None)
+    if hasattr(estimator, "stability_"):
+        told["stability"] = estimator.stability_
     if hasattr(estimator, "is_outlier_"):
         told["n_outliers"] = int(estimator.is_outlier_.sum())
     return told
