@@ -12,7 +12,15 @@ what                                       why
 =========================================  =====================================================
 mean of R of a Gaussian kernel and of a    one finds convex clusters, the other non-convex ones; the
 nearest-neighbour graph                    mean is nearly as good as the better of the two
-``size_prior`` p = 3/4                     p = 0 forces equal sizes, p = 1 finds tiny clusters
+``size_prior`` p: 3/4, .9 or 1             p = 0 forces equal sizes, p = 1 finds tiny clusters; 3/4
+                                           unless the mean leave-one-out margin of another p is
+                                           higher by .06 (.5 / k for more than eight clusters)
+initial labels of k-means and a mixture,   random initial labels miss small clusters, or one of many
+regrouping (split one, merge two)
+connected groups of rows that are apart,   rings, moons and spirals; the data say where they end
+if k of them hold 95 % of the rows
+standardised columns if the largest scale  otherwise distances are those of one column
+is ten times the median one
 second pass in the metric that whitens     columns of different scale, and clusters elongated in the
 the first clusters                         same direction
 unit rows, cosine kernel, ridge 10         rows of mostly zeros, such as word counts
@@ -71,17 +79,21 @@ class MaxMarginClustering(BaseMarginClustering):
         Number of clusters. None chooses it by the separation of density modes
         (:func:`choose_n_clusters`); a warning is raised if the choice is uncertain.
     kernel : "auto", str or callable, default="auto"
-        "auto": cosine for rows of mostly zeros, else Gaussian; or a kernel of
+        "auto": cosine for rows of mostly zeros, else Gaussian, of standardised columns if the
+        largest scale of at most 100 columns is more than ten times the median one; or a kernel of
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed".
-    size_prior : float in [0, 1], default=0.75
-        Preference for cluster sizes: from 0 (equal sizes) to 1 (no preference).
+    size_prior : "auto" or float in (0, 1], default="auto"
+        Preference for cluster sizes: from near 0 (equal sizes) to 1 (no preference). "auto" is 0.75
+        unless the mean leave-one-out margin is clearly higher with 0.9 or 1.
     spreads : bool, default=True
-        Whether to also search for clusters that differ in spread instead of location, such as a
-        narrow cloud within a wide one, if the leave-one-out accuracy is low.
+        Whether clusters may be other than those of the largest objective: connected groups of rows
+        that are apart, such as rings; or, if the leave-one-out accuracy is low, clusters that
+        differ in spread instead of location, such as a narrow cloud within a wide one.
     balance : float, default=0.05
         Every cluster has at least ``balance * n / n_clusters`` rows.
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
+        One is used if k-means, a mixture and the first of them agree and the clusters are clear.
     max_samples : int, default=4000
         Maximum number of rows to fit on; the model predicts the labels of the other rows. Rows with
         known labels, then those with constraints, are fitted first.
@@ -107,6 +119,8 @@ class MaxMarginClustering(BaseMarginClustering):
     ----------
     n_clusters_ : int
         The number of clusters.
+    size_prior_ : float
+        The preference for cluster sizes that was used.
     labels_, cluster_sizes_, exemplar_indices_, clusters_on_floor_
         See :class:`AlternatingMarginClustering`.
     report_ : list of str
@@ -126,7 +140,7 @@ class MaxMarginClustering(BaseMarginClustering):
         The second-best clustering, if other initialisations led to different clusters.
     compared_with_kmeans_ : dict
         "objective" of the k-means partition, and "ari", its agreement with the labels found.
-        ``objective_`` is not above it unless ``report_`` says that the clusters differ in spread.
+        ``objective_`` is not above it unless ``report_`` says that it need not be the lowest.
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
         See :class:`LeastSquaresMarginClustering`.
 
@@ -296,6 +310,8 @@ class MaxMarginClustering(BaseMarginClustering):
         choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
+        if choice.n_clusters == 1 and data.links is not None and not data.links.same.all():
+            return 2, [choice.statement, "Cannot-links need 2 clusters."]
         return choice.n_clusters, [choice.statement]
 
     def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     data.add_data(parser)
     add = parser.add_argument
-    chosen = "number of clusters (default: chosen by how stable they are)"
+    chosen = "number of clusters (default: found by the density of the rows)"
     add("-k", "--n-clusters", type=positive, metavar="K", help=chosen)
     method = "clustering method (default: auto, which needs no settings)"
     add("--method", choices=list(METHODS), default="auto", help=method)

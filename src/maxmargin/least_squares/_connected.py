@@ -19,7 +19,7 @@ from ._similarity import STRIP
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
 COVERED = 0.95  # share of the rows in the groups
-APART = 1.25  # distance between groups, in links within them
+APART = 1.1  # distance between groups, in links within them
 
 
 def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray | None:
@@ -36,7 +36,8 @@ def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.nd
     True
     """
     n = len(points)
-    if n < LEAST_ROWS * k or k < 2:
+    # Numbers on a line have large gaps by chance.
+    if n < LEAST_ROWS * k or k < 2 or points.shape[1] < 2:
         return None
     neighbours, distances = neighbours_of(points, min(LINKED, n - 1))
     tree = _spanning_tree(neighbours, distances)

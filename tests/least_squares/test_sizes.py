@@ -1,0 +1,175 @@
+"""Sizes, shapes and scales that nobody gave: what the search compares, and what it takes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine, make_blobs
+
+from maxmargin import MaxMarginClustering
+from maxmargin.least_squares._connected import connected_clusters, neighbours_of
+from maxmargin.least_squares._label_search import (
+    SHAKES,
+    LabelProblem,
+    SearchSettings,
+    search_labels,
+)
+from maxmargin.least_squares._regroup import regrouped
+from maxmargin.least_squares._similarity import similarity_of
+from maxmargin.least_squares._size_search import mean_margin, search_sizes
+from maxmargin.metrics import adjusted_rand_score
+
+
+def front_door(k, **params):
+    return MaxMarginClustering(k, random_state=0, **({"n_resamples": 0} | params))
+
+
+def problem_of(X, k, p=0.75):
+    distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    K = np.exp(-2.0 * distances / np.median(distances[distances > 0]))
+    n = len(X)
+    similarity = similarity_of(K, 1.0, np.ones(n), 1.0, center=True)
+    known = np.full(n, -1, np.int32)
+    return LabelProblem(similarity, k, np.full(k, n / k), 0.05 * n / k, known, p)
+
+
+def quiet(n_kicks=0):
+    return SearchSettings(
+        "shaking", n_kicks, 100, False, np.random.default_rng(0), lambda value: None, 1, False
+    )
+
+
+def rings(sizes, seed=0):
+    """Rings of radius 1, 2 .. with a little noise."""
+    rng = np.random.default_rng(seed)
+    angles = [2 * np.pi * rng.random(m) for m in sizes]
+    parts = [(1 + i) * np.stack([np.cos(t), np.sin(t)], axis=1) for i, t in enumerate(angles)]
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    return np.concatenate(parts) + rng.normal(scale=0.07, size=(len(y), 2)), y
+
+
+# -- sizes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sizes, d, seed", [([540, 60], 4, 0), ([210, 60, 30], 3, 0), ([285, 15], 6, 1)]
+)
+def test_uneven_clouds_are_found_and_the_report_says_what_was_compared(sizes, d, seed):
+    X, y = make_blobs(sizes, d, random_state=seed)
+    model = front_door(len(sizes), spreads=False).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.98
+    told = next(s for s in model.report_ if s.startswith("size_prior="))
+    assert f"size_prior={model.size_prior_:g} " in told
+    assert "with 0.75" in told
+
+
+def test_a_given_size_prior_is_kept():
+    X, _ = make_blobs([180, 20], 4, random_state=0)
+    model = front_door(2, size_prior=0.5, spreads=False).fit(X)
+    assert model.size_prior_ == 0.5
+    assert not any("size_prior=" in s for s in model.report_)
+    with pytest.raises(ValueError, match="size_prior"):
+        front_door(2, size_prior="some").fit(X)
+
+
+def test_another_size_prior_needs_a_clearly_higher_margin():
+    X, y = make_blobs([180, 20], 2, centers=[[0, 0], [6, 0]], random_state=0)
+    problem, starts = problem_of(X, 2), [(np.arange(200, dtype=np.int32) % 2, 0)]
+    chosen, found, margins = search_sizes(
+        problem, starts, [y.astype(np.int32)], None, quiet(), (0.75, 1.0)
+    )
+    assert chosen.size_prior == 1.0
+    assert adjusted_rand_score(y, found.labels) == 1
+    assert margins[1.0] > margins[0.75] + 0.06
+    assert margins[1.0] == pytest.approx(mean_margin(problem, found.labels))
+    cloud = np.random.default_rng(0).normal(size=(200, 2))
+    chosen, _, margins = search_sizes(
+        problem_of(cloud, 2), starts, [y.astype(np.int32)], None, quiet(), (0.75, 1.0)
+    )
+    assert chosen.size_prior == 0.75 and set(margins) == {0.75, 1.0}
+
+
+def test_a_partition_given_to_the_search_is_a_start():
+    X, y = make_blobs([180, 20], 2, centers=[[0, 0], [6, 0]], random_state=0)
+    problem = problem_of(X, 2)
+    start = [(np.arange(200, dtype=np.int32) % 2, 0)]
+    without = search_sizes(problem, start, [], None, quiet(), (1.0,))[1]
+    assert adjusted_rand_score(y, without.labels) < 0.5
+    found = search_sizes(problem, start, [y.astype(np.int32)], None, quiet(), (1.0,))[1]
+    assert adjusted_rand_score(y, found.labels) == 1
+    assert found.value > without.value
+
+
+def test_regrouping_undoes_a_merger_and_a_split_which_single_moves_do_not():
+    X, y = make_blobs(150, 2, centers=[[0, 0], [9, 0], [0, 9], [9, 9], [20, 20]], random_state=0)
+    wrong = y.astype(np.int32)
+    wrong[y == 1] = 0
+    wrong[(y == 4) & (X[:, 0] > 20)] = 1
+    problem = problem_of(X, 5)
+    moved = search_labels(problem, [(wrong, SHAKES)], quiet())
+    assert adjusted_rand_score(y, moved.labels) < 0.9
+    found = regrouped(problem, moved, quiet())
+    assert adjusted_rand_score(y, found.labels) > 0.98
+    caches = problem.similarity.caches(found.labels, 5)
+    assert found.value == pytest.approx(problem.value(found.labels, caches), rel=1e-6)
+    assert found.value > moved.value
+    known = np.where(np.arange(150) < 3, y, -1).astype(np.int32)
+    named = replace(problem, known=known)  # numbers of clusters mean something
+    assert regrouped(named, moved, quiet()) is moved
+
+
+# -- shapes ----------------------------------------------------------------------------------------
+
+
+def test_rings_of_uneven_sizes_are_found_and_told():
+    X, y = rings([100, 150, 350])
+    model = front_door(3).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.98
+    assert any("connected groups of rows that are apart" in s for s in model.report_)
+    new, truth = rings([50, 50, 50], seed=1)
+    assert adjusted_rand_score(truth, model.predict(new)) > 0.95
+
+
+@pytest.mark.parametrize("draw", ["normal", "uniform", "exponential"])
+def test_a_cloud_has_no_clusters_that_are_apart(draw):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        for k in (2, 3):
+            for d in (1, 2, 3):
+                X = getattr(rng, draw)(size=(150, d))
+                assert connected_clusters(X, np.ones(150), k) is None
+
+
+def test_rows_outside_of_the_groups_join_the_one_they_are_linked_to():
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(60, 2)), rng.normal((30, 0), size=(60, 2))
+    X = np.concatenate([left, right, [[4.5, 0.0], [25.0, 0.0]]])
+    labels = connected_clusters(X, np.ones(122), 2)
+    assert (labels[:60] == labels[120]).all() and (labels[60:120] == labels[121]).all()
+    assert labels[120] != labels[121]
+    assert connected_clusters(X, np.ones(122), 3) is None
+
+
+def test_neighbours_are_those_of_brute_force():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    neighbours, distances = neighbours_of(X, 4)
+    D = np.linalg.norm(X[:, None] - X[None], axis=2)
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_array_equal(neighbours, np.argsort(D, axis=1)[:, :4])
+    np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :4], atol=1e-6)
+
+
+# -- scales ----------------------------------------------------------------------------------------
+
+
+def test_columns_of_other_units_are_standardised_and_told():
+    X, y = load_wine(return_X_y=True)
+    raw, scaled = front_door(3).fit(X), front_door(3).fit(X / X.std(axis=0))
+    assert adjusted_rand_score(y, raw.labels_) > 0.8
+    assert adjusted_rand_score(raw.labels_, scaled.labels_) > 0.95
+    assert any("columns were standardised" in s for s in raw.report_)
+    assert not any("standardised" in s for s in scaled.report_)
+    np.testing.assert_array_equal(raw.predict(X), raw.labels_)
+    np.testing.assert_array_equal(raw.predict(X[::7] + 1e-9), raw.labels_[::7])
+    kept = front_door(3, kernel="rbf").fit(X)
+    assert adjusted_rand_score(y, kept.labels_) < 0.6
