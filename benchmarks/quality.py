@@ -2,7 +2,7 @@
 
     MAXMARGIN_DATA=folder python benchmarks/quality.py [section ...]
 
-Sections: anchors (scikit-learn alone), table (ours beside them), choose-k, confidence, scale.
+Sections: anchors (scikit-learn alone), table (ours beside them), choose-k, scale.
 Everything is label-free: classes serve to score the answers only. Without MAXMARGIN_DATA the sets
 that scikit-learn ships are used. CPU seconds are those of one thread.
 """
@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 
 from _data import available, load, load_file, run_sections, table
 from maxmargin import MaxMarginClustering, choose_n_clusters
-from maxmargin.least_squares._resampling import kept_cluster, matched, subsamples
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
 
 SEEDS = (0, 1, 2)
@@ -223,7 +222,7 @@ def choose_k():
             begin = time.process_time()
             choice = choose_n_clusters(X, random_state=0)
             seconds = time.process_time() - begin
-            others = usual_choices(X, choice.k_values)
+            others = usual_choices(X, range(2, 16))
         print(f"{name}: {choice.statement}")
         right.append((choice.n_clusters == k, *(other == k for other in others)))
         doubt = "uncertain" if choice.uncertain else "sure"
@@ -248,43 +247,6 @@ def usual_choices(X, ks):
         [calinski_harabasz_score(X, found) for found in labels],
     )
     return [int(ks[np.argmax(score)]) for score in scores]
-
-
-def confidence():
-    """Confidence beside what happens: refits on other parts of the rows, and the classes."""
-    rows = []
-    for name in task_names("digits", "usps", "letter"):
-        X, y, k = task(name)
-        model = front_door(k, random_state=0).fit(X)
-        rng, parts = np.random.default_rng(1), np.full((6, len(y)), -1)
-        for row, part in zip(parts, subsamples(len(y), len(parts), rng)):
-            row[part] = front_door(k, random_state=1, n_resamples=0).fit(X[part]).labels_
-        kept = kept_cluster(model.labels_, parts, k)
-        right = matched_classes(y, model.labels_) == y
-        high = model.confidence_ > 0.9
-        order = np.argsort(model.confidence_, kind="stable")
-        fifths = " ".join(f"{right[rows].mean():.2f}" for rows in np.array_split(order, 5))
-        again = " ".join(f"{np.nanmean(kept[:, r]):.2f}" for r in np.array_split(order, 5))
-        rows.append((name, float(high.mean()), float(np.nanmean(kept[:, high])),
-                     float(np.nanmean(kept[:, ~high])), again, fifths))  # fmt: skip
-    table(
-        "Confidence: rows that keep their cluster in refits on 70 %, and accuracy, by fifths",
-        [
-            "data",
-            "share > .9",
-            "kept (>= .9)",
-            "kept, others",
-            "kept by fifth",
-            "accuracy by fifth",
-        ],
-        rows,
-    )
-
-
-def matched_classes(y, labels):
-    """The class that each row's cluster stands for, one to one."""
-    names, y = np.unique(y, return_inverse=True)
-    return names[matched(y, labels, max(len(names), labels.max() + 1))]
 
 
 def big_rows(count=1_000_000, width=50):
@@ -340,7 +302,6 @@ SECTIONS = {
     "anchors": anchors,
     "table": quality_table,
     "choose-k": choose_k,
-    "confidence": confidence,
     "scale": scale,
 }
 

@@ -458,13 +458,23 @@ def model_defects(model, case: Case, caught) -> list[str]:
     except Exception as error:
         return [*found, f"predict failed: {refusal_defects(error) or short(error)}"]
     labels = np.asarray(model.labels_)
-    known = case.fit.get("partial_labels")
-    free = np.ones(len(labels), bool) if known is None else np.asarray(known) < 0
+    known = np.asarray(case.fit.get("partial_labels", np.full(len(labels), -1)))
+    free = known < 0
+    if (labels[~free] != known[~free]).any():
+        found.append("partial_labels not kept")
+    if case.links is not None and isinstance(model, maxmargin.MaxMarginClustering):
+        free = free & ~linked_rows(case)
     if (labels != predicted)[free].any():
         found.append(f"labels_ != predict for {int((labels != predicted)[free].sum())} rows")
-    if known is not None and (labels[~free] != np.asarray(known)[~free]).any():
-        found.append("partial_labels not kept")
     return found + floor_defects(model, case, caught)
+
+
+def linked_rows(case: Case) -> np.ndarray:
+    """Rows whose labels links decide, and rows that are equal to them."""
+    rows = maxmargin.PairwiseConstraints(case.X.shape[0], **case.links).links().rows()
+    X = case.X.toarray() if sparse.issparse(case.X) else np.asarray(case.X)
+    kind = np.unique(X, axis=0, return_inverse=True)[1].ravel()
+    return np.isin(kind, kind[rows])
 
 
 def not_finite(model) -> set[str]:

@@ -66,6 +66,9 @@ FITS = {
     "front door, links": lambda: MaxMarginClustering(2, n_init=2, random_state=0).fit(
         THREE, constraints=LINKS
     ),
+    "front door, known labels": lambda: MaxMarginClustering(2, n_init=2, random_state=0).fit(
+        THREE, partial_labels=np.repeat([0, 1, -1], 10)
+    ),
     "pairwise": lambda: PairwiseMarginClustering(2, random_state=0).fit(THREE, constraints=LINKS),
     "pairwise, known labels": lambda: PairwiseMarginClustering(2, alpha=0.1, random_state=0).fit(
         THREE, partial_labels=np.repeat([0, 1, -1], 10)

@@ -28,7 +28,8 @@ mixture with a scale per cluster, if its   clusters that differ in spread, not i
 leave-one-out accuracy is nearly as high
 at most ``max_samples`` rows in the fit    R costs the cube of their number; the model predicts the
                                            labels of the other rows
-links between rows                         :class:`PairwiseMarginClustering`
+constraints: must-linked rows move         a few of them change little; the search starts from the
+together, cannot-links are penalised       answer without (``least_squares/_links.py``)
 =========================================  =====================================================
 
 Measurements and alternatives that were tried: ``docs/front_door.md``.
@@ -46,6 +47,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
@@ -89,18 +91,16 @@ class MaxMarginClustering(BaseMarginClustering):
         that are apart, such as rings; or, if the leave-one-out accuracy is low, clusters that
         differ in spread instead of location, such as a narrow cloud within a wide one.
     balance : float, default=0.05
-        Every cluster has at least ``balance * n / n_clusters`` rows. With constraints, ``n_init``
-        and a value other than the default are passed to :class:`PairwiseMarginClustering`.
+        Every cluster has at least ``balance * n / n_clusters`` rows.
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
         One is used if k-means, a mixture and the first of them agree and the clusters are clear.
     max_samples : int, default=4000
-        Maximum number of rows to fit on; the model predicts the labels of the other rows. With
-        constraints all rows are used.
+        Maximum number of rows to fit on; the model predicts the labels of the other rows. Rows with
+        known labels, then those with constraints, are fitted first.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
-        probabilities. Without subsamples, and with constraints, ``confidence_`` and ``stability_``
-        are not set.
+        probabilities. Without subsamples ``confidence_`` and ``stability_`` are not set.
     outlier_level : float in (0, 1), default=0.01
         Rows whose distance to their neighbours is as unusual as that of this fraction of the
         fitted rows are outliers.
@@ -143,8 +143,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "objective" of the k-means partition, and "ari", its agreement with the labels found.
         ``objective_`` is not above it unless ``report_`` says that it need not be the lowest.
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
-        See :class:`LeastSquaresMarginClustering`; with constraints, see
-        :class:`PairwiseMarginClustering`, also for ``alpha_`` and ``cv_results_``.
+        See :class:`LeastSquaresMarginClustering`.
 
     Examples
     --------
@@ -218,7 +217,9 @@ class MaxMarginClustering(BaseMarginClustering):
         y : ignored
             Not used.
         constraints : PairwiseConstraints, optional
-            Links between rows; the model is then a :class:`PairwiseMarginClustering`.
+            Links between rows, which ``labels_`` respects. If they contradict each other, lighter
+            ones are violated, with a warning. A prediction for a row with links can differ from
+            its label. Links of rows that are not fitted (see ``max_samples``) are ignored.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 if unknown. Known labels do not change.
         sample_weight : array-like of shape (n_samples,), optional
@@ -231,6 +232,12 @@ class MaxMarginClustering(BaseMarginClustering):
         """
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels, constraints)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks of sparse rows read this tag of every estimator with predict_proba.
+        tags.classifier_tags = ClassifierTags(multi_class=False)
+        return tags
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         return self._settings(2, RBF).memory(n_samples, n_features)
@@ -310,6 +317,8 @@ class MaxMarginClustering(BaseMarginClustering):
         choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
+        if choice.n_clusters == 1 and data.links is not None and not data.links.same.all():
+            return 2, [choice.statement, "Cannot-links need 2 clusters."]
         return choice.n_clusters, [choice.statement]
 
     def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:

@@ -105,9 +105,18 @@ class ClusterNumberChoice:
 
 
 def stable_number(
-    X, estimator: Any, k_range=None, n_subsamples=None, max_samples: int = 1000, random_state=None
+    X,
+    estimator: Any,
+    k_range=None,
+    n_subsamples=None,
+    max_samples: int = 1000,
+    random_state=None,
+    largest: int = LARGEST,
 ) -> ClusterNumberChoice:
-    """Choose the number of clusters: see :func:`maxmargin.choose_n_clusters`."""
+    """Choose the number of clusters: see :func:`maxmargin.choose_n_clusters`.
+
+    Without ``k_range`` the numbers from 2 to ``largest`` are tried, fewer if there are few rows.
+    """
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     _last_step(estimator)
     pairwise = get_tags(estimator).input_tags.pairwise
@@ -119,7 +128,8 @@ def stable_number(
     rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     X = _part(X, rows, pairwise)
     parts = subsamples(X.shape[0], n_subsamples, rng)
-    ks = _numbers_to_try(k_range, min(_distinct(X, part, pairwise) for part in parts))
+    distinct = min(_distinct(X, part, pairwise) for part in parts)
+    ks = _numbers_to_try(k_range, distinct, largest)
     agreement = np.stack([_agreement(estimator, X, parts, k, pairwise, rng) for k in ks])
     choice = _decide(ks, agreement, n_subsamples, rng)
     if choice.uncertain or pairwise:
@@ -144,12 +154,12 @@ def check_count(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be a whole number, at least {least}; got {value!r}.")
 
 
-def _numbers_to_try(k_range, most: int) -> list[int]:
+def _numbers_to_try(k_range, most: int, largest: int) -> list[int]:
     """Return the sorted numbers of clusters to try, none above the number of distinct rows."""
     if most < 2:
         raise ValueError("X has too few distinct rows: a subsample has fewer than two.")
     if k_range is None:
-        return list(range(2, max(min(LARGEST, most // 3), 2) + 1))
+        return list(range(2, max(min(largest, most // 3), 2) + 1))
     return whole_numbers(k_range, 2, most, "a subsample has")
 
 

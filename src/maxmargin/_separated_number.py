@@ -45,6 +45,9 @@ SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
 REFERENCE_ROWS = 1500
 PARTS, STABILITY_ROWS = 5, 1000  # number of subsamples, and of the rows they are drawn from
 MOST_OVERLAPPING = 10
+FEW_TEXTS = 10
+BEATEN = 0.05  # adjusted Rand index
+TREND = 0.35  # stability at the end of the range that is worth a larger range
 
 
 def number_of_clusters(
@@ -57,33 +60,36 @@ def number_of_clusters(
     if not isinstance(kernel, str) or kernel != "cosine":
         return separated_number(X, weights, kernel, rng, k_range, sampled)
     rows = make_input(MemoryRows(X), weights, None, merge=True).X.take(slice(None))
+    if rows.shape[0] < FEW_TEXTS:
+        statement = f"Uncertain: 1 cluster, because {rows.shape[0]} distinct rows are too few."
+        one = np.ones(1)
+        return ClusterNumberChoice(1, True, statement, (1,), one.astype(int), np.nan * one, one)
     for largest in TOPICS:
-        ks = k_range
-        if ks is None:
-            ks = range(2, max(2, min(largest, int(SHARE * rows.shape[0]) // 3)) + 1)
-        choice = _number_of_topics(rows, ks, 2 * largest, rng)
-        if k_range is not None or choice.n_clusters < largest:
+        choice = _number_of_topics(rows, k_range, largest, rng)
+        open_end = choice.uncertain and choice.n_clusters >= 0.9 * largest
+        if k_range is not None or not open_end or np.asarray(choice.stability).max() < TREND:
             break
     return choice
 
 
-def _number_of_topics(X, k_range, rank: int, rng) -> ClusterNumberChoice:
+def _number_of_topics(X, k_range, largest: int, rng) -> ClusterNumberChoice:
     """Choose the number of stable k-means clusters of the leading singular vectors."""
-    Z = normalize(X)
+    Z, rank = normalize(X), 2 * largest
     if min(Z.shape) > rank:
         Z = TruncatedSVD(rank, random_state=int(rng.integers(2**31 - 1))).fit_transform(Z)
+        Z = normalize(Z)  # of long and short texts alike
     elif sparse.issparse(Z):
         Z = Z.toarray()
     Z, means = Z - Z.mean(axis=0), KMeans(n_init=2)
     seed = int(rng.integers(2**31 - 1))
-    choice = stable_number(Z, means, k_range, PARTS, STABILITY_ROWS, seed)
+    choice = stable_number(Z, means, k_range, PARTS, STABILITY_ROWS, seed, largest)
     if not choice.uncertain:
         return choice
     at = choice.k_values == choice.n_clusters
     stability, null = np.asarray(choice.stability)[at][0], choice.without_clusters.copy()
     if np.isnan(null[at]).all():
         null[at] = stability_without_clusters(means, Z[:STABILITY_ROWS], choice.n_clusters, rng)
-    if stability > null[at]:
+    if stability > null[at] + BEATEN:
         return replace(choice, without_clusters=null)
     statement = (
         f"Uncertain: 1 cluster, or {choice.n_clusters}, whose stability under subsampling is "
@@ -193,6 +199,10 @@ def _metric(data: FitInput, kernel: Any, rng):
     n, d = rows.shape
     if sparse.issparse(rows) and rows.nnz >= DENSE_SHARE * n * d:
         rows = rows.toarray()
+    if isinstance(kernel, str) and kernel in ("rbf", "linear"):
+        # By a power of two, which is exact: squares do not overflow.
+        largest = np.abs(rows.data if sparse.issparse(rows) else rows).max(initial=1e-300)
+        rows = rows * np.ldexp(1.0, -int(np.frexp(largest)[1]))
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
     if kernel != "rbf" or not narrow or sparse.issparse(rows):
         return rows
@@ -219,8 +229,8 @@ def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: 
         shown = sorted({*candidates, max(candidates) + 1} - {1})
         heights = ", ".join(f"{height(number)} of {number} clusters" for number in shown)
         return (
-            f"Uncertain: {', '.join(others)} or {last} clusters. Separation of the weakest cluster "
-            f"in standard errors of the density: {heights}{without}."
+            f"Uncertain: {', '.join(others)} or {last} clusters; {k} was chosen. Separation of the "
+            f"weakest cluster in standard errors of the density: {heights}{without}."
         )
     if k == 1:
         return (

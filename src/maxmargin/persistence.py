@@ -40,6 +40,8 @@ TRUSTED = (
     "maxmargin.cutting_plane._multiple_kernel.MultipleKernelMarginClustering",
     "maxmargin.least_squares._confidence.Calibration",
     "maxmargin.least_squares._estimator.LeastSquaresMarginClustering",
+    "maxmargin.least_squares._few_labels.LabelledMap",
+    "maxmargin.least_squares._few_labels.Probabilities",
     "maxmargin.least_squares._graph.MixedMap",
     "maxmargin.least_squares._outliers.Outliers",
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import NearestNeighbors
 
-from maxmargin import MaxMarginClustering
+from maxmargin import MaxMarginClustering, PairwiseConstraints
 from maxmargin._core.model import lead_of
 from maxmargin.least_squares._confidence import calibrate
 from maxmargin.least_squares._resampling import kept_cluster, rematched, subsamples
@@ -239,17 +239,38 @@ def test_text_and_kernel_matrices():
     np.testing.assert_array_equal(kernel.confidence(rbf_kernel(X, gamma=0.5)), kernel.confidence_)
 
 
-def test_known_labels_and_rows_that_are_not_in_the_fit():
+def test_rows_that_are_not_in_the_fit():
     X, y = load_digits(n_class=3, return_X_y=True)
-    known = np.where(np.arange(len(y)) < 15, y, -1)
-    model = MaxMarginClustering(max_samples=200, n_resamples=2, random_state=0)
-    model.fit(X, partial_labels=known)
+    model = MaxMarginClustering(3, max_samples=200, n_resamples=2, random_state=0).fit(X)
     assert model.confidence_.shape == model.outlier_score_.shape == y.shape
     np.testing.assert_array_equal(model.is_outlier(X), model.is_outlier_)
     np.testing.assert_allclose(model.outlier_score(X), model.outlier_score_)
+    np.testing.assert_allclose(model.confidence(X), model.confidence_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("named", [2, 3])
+def test_known_labels_of_some_or_of_all_clusters(named, tmp_path):
+    X, y = make_blobs(240, centers=CENTERS, random_state=0)
+    known = np.where((np.arange(240) < 30) & (y < named), y, -1)
+    model = MaxMarginClustering(3, n_resamples=2, random_state=0).fit(X, partial_labels=known)
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert (P.argmax(axis=1) == model.predict(X)).all() and (model.labels_ == y).mean() > 0.95
+    np.testing.assert_allclose(model.confidence(X), model.confidence_)
+    far = [[60.0, 60.0]]
+    assert model.is_outlier(far).all() and model.confidence(far) < 0.01
+    save_model(model, tmp_path / "m.skops")
+    again = load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(again.predict_proba(X), P)
+
+
+def test_constraints():
+    X, y = make_blobs(150, centers=CENTERS, random_state=0)
+    links = PairwiseConstraints.from_labels(y, n_pairs=20, random_state=0)
+    model = MaxMarginClustering(3, n_resamples=2, random_state=0).fit(X, constraints=links)
     P = model.predict_proba(X)
     assert (P.argmax(axis=1) == model.predict(X)).all()
-    assert (P.argmax(axis=1) == y).mean() > 0.9
+    assert model.confidence_.max() > 0.95 and model.is_outlier([[60.0, 60.0]]).all()
 
 
 def test_memory_files_and_dask_give_the_same_probabilities(model, tmp_path):

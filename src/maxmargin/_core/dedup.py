@@ -103,6 +103,7 @@ class FitInput:
             return self
         place = np.full(len(self.weights) + 1, -1)
         place[rows] = np.arange(len(rows))
+        links = None if self.links is None else self.links.mapped(place)
         return replace(
             self,
             X=MemoryRows(self.X.take(rows)),
@@ -110,7 +111,7 @@ class FitInput:
             known=self.known[rows],
             source=self.source[rows],
             inverse=place[self.inverse],
-            links=None if self.links is None else self.links.mapped(place),
+            links=links if links is not None and len(links) else None,
             free=None if self.free is None else self.free[rows],
             initial=None if self.initial is None else self.initial[rows],
         )

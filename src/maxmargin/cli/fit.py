@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     data.add_data(parser)
     add = parser.add_argument
-    chosen = "number of clusters (default: chosen by how stable they are)"
+    chosen = "number of clusters (default: found by the density of the rows)"
     add("-k", "--n-clusters", type=positive, metavar="K", help=chosen)
     method = "clustering method (default: auto, which needs no settings)"
     add("--method", choices=list(METHODS), default="auto", help=method)
@@ -152,6 +152,7 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
         sums = np.bincount(estimator.labels_, estimator.confidence_, len(estimator.cluster_sizes_))
         sizes = np.bincount(estimator.labels_, minlength=len(sums))
         told["confidence"] = sums / np.maximum(sizes, 1)
+    if hasattr(estimator, "stability_"):
         told["stability"] = estimator.stability_
     if hasattr(estimator, "is_outlier_"):
         told["n_outliers"] = int(estimator.is_outlier_.sum())

@@ -67,7 +67,7 @@ FIRST_ROWS = 2000  # rows of the first of two fits
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 NO_LIMIT = 10**9
 TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
-RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
+RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1000, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
@@ -176,7 +176,7 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     of_largest = found
     if connected is not None:
         found = _by_connection(problem, found, connected)
-    elif s.spreads and fmap.axes is not None:
+    elif s.spreads and s.n_clusters > 1 and fmap.axes is not None:
         found = _by_spread(problem, found, fmap, s)
     by_connection = connected is not None and found is not of_largest
     by_spread = connected is None and found is not of_largest
@@ -189,7 +189,8 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
             problem, found, settings, rivals, by_spread or by_connection
         )
         compared |= comparison
-        by_spread, by_connection = by_spread and not left, by_connection and not left
+        if left:
+            by_spread, by_connection, connected = False, False, None
         held = np.where(links.linked(), found.labels, known)
     labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
     coef, intercept = similarity.coefficients(caches, labels)

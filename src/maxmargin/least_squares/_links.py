@@ -91,16 +91,8 @@ def voted(problem: LabelProblem, links: Groups, labels: np.ndarray) -> np.ndarra
     return votes.argmax(axis=1).astype(np.int32)
 
 
-def repaired(problem: LabelProblem, labels: np.ndarray) -> np.ndarray:
-    """Return labels changed as little as needed to respect the links."""
-    if problem.links is None:
-        return labels
-    small = grouped(problem, problem.links)
-    return _repaired(small, voted(problem, problem.links, labels))[problem.links.of_row]
-
-
-def _repaired(small: GroupedProblem, labels: np.ndarray) -> np.ndarray:
-    """Return labels of the groups that respect the cannot-links."""
+def repaired(small: GroupedProblem, labels: np.ndarray) -> np.ndarray:
+    """Return labels of the groups, changed as little as needed to respect the cannot-links."""
     arrays = _Arrays(small, labels)
     while small.joint_moves(arrays, repair=True):
         pass
@@ -166,7 +158,7 @@ def search_with_links(
     small = grouped(problem, links)
     compared: dict[str, dict[str, float]] = {}
     labels = [found.labels, *(other.labels for other in found.others[:OTHERS])]
-    starts = [(_repaired(small, voted(problem, links, start)), SHAKES) for start in labels]
+    starts = [(repaired(small, voted(problem, links, start)), SHAKES) for start in labels]
     if keep:
         value = small.value(starts[0][0], small.similarity.caches(starts[0][0], small.k))
         best = Found(starts[0][0], value, [*found.history, small.paper_value(value)])
@@ -177,7 +169,7 @@ def search_with_links(
     best = other if left else best
     others = [replace(one, labels=one.labels[links.of_row]) for one in other.others]
     if rivals:
-        held = [_repaired(small, voted(problem, links, rival)) for rival in rivals]
+        held = [repaired(small, voted(problem, links, rival)) for rival in rivals]
         sized = settings.sized or (keep and not left)
         best, compared = promised(small, best, held, replace(settings, sized=sized))
     return replace(best, labels=best.labels[links.of_row], others=others), compared, left

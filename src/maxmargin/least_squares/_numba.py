@@ -222,15 +222,16 @@ def steepest_steps(
 
 
 @njit(cache=True, nogil=True)
-def _chain(labels, indptr, indices, j, target, chain, side):
+def _chain(labels, indptr, indices, j, target, alone, chain, side):
     """Find the rows that move with row j to ``target`` so that no cannot-link is newly violated.
 
-    Rows linked to a row that arrives in their cluster go the other way, and so on. ``side`` becomes
-    -1 for rows that leave j's cluster and 1 for those that join it. Returns the number of rows.
+    Rows linked to a row that arrives in their cluster go the other way, and so on, unless row j is
+    to move ``alone``. ``side`` becomes -1 for rows that leave j's cluster and 1 for those that join
+    it. Returns the number of rows.
     """
     source = labels[j]
     chain[0], side[j], length, at = j, -1, 1, 0
-    while at < length:
+    while at < length and not alone:
         r = chain[at]
         arrives = target if side[r] < 0 else source
         for place in range(indptr[r], indptr[r + 1]):
@@ -265,8 +266,8 @@ def swap_chains(
 ):
     """Swap chains of cannot-linked rows between two clusters. Returns the number of swaps.
 
-    A single row cannot move if a cannot-link is then violated; a chain of rows (Kempe's) can. A
-    swap is made if fewer links are violated or, unless only to ``repair`` them, J_p rises.
+    A single row can rarely move if a cannot-link is then violated; a chain of rows (Kempe's) can.
+    A swap is made if fewer links are violated or, unless only to ``repair`` them, J_p rises.
     ``cannot`` has the links in CSR form.
     """
     indptr, indices, strengths = cannot
@@ -278,40 +279,44 @@ def swap_chains(
         if fixed[j] or indptr[j] == indptr[j + 1]:
             continue
         source, best, least, gain = labels[j], labels[j], 0.0, NEVER if repair else 0.0
+        by_itself = False
         for d in range(k):
-            if d == source or tried[j, d]:
-                continue
-            length = _chain(labels, indptr, indices, j, d, chain, side)
-            some = chain[:length]
-            joined, sums, cross, own, free = 0.0, 0.0, 0.0, 0.0, True
-            for r in some:
-                tried[r, d if side[r] < 0 else source] = True
-                free = free and not fixed[r]
-                joined += side[r] * weights[r]
-                sums += side[r] * caches[source, r]
-                cross += side[r] * caches[d, r]
-                own += abs(similarity[r, r])
-            left, filled = sizes[source] + joined, sizes[d] - joined
-            held = left >= min(floor, sizes[source]) and filled >= min(floor, sizes[d])
-            change = _newly_violated(labels, indptr, indices, strengths, some, side, source, d)
-            if free and held and min(left, filled) > 1e-9 * weights[j] and change < least + 1e-9:
-                square = 0.0
+            for alone in (False, True):
+                if d == source or (tried[j, d] and not alone):
+                    continue
+                length = _chain(labels, indptr, indices, j, d, alone, chain, side)
+                some = chain[:length]
+                joined, sums, cross, own, free = 0.0, 0.0, 0.0, 0.0, True
                 for r in some:
-                    for q in some:
-                        square += side[r] * side[q] * similarity[r, q]
-                rise = (within[source] + 2.0 * sums + square) / left**power
-                rise += (within[d] - 2.0 * cross + square) / filled**power
-                rise -= within[source] / sizes[source] ** power
-                if sizes[d] > 0.0:
-                    rise -= within[d] / sizes[d] ** power
-                # Gains below the rounding error of the caches would move rows back and forth.
-                rounding = 1e-6 * own / sizes[source] ** power
-                if change < least - 1e-9 or rise > max(gain, rounding):
-                    best, gain, least = d, rise, min(least, change)
-            for r in some:
-                side[r] = 0
+                    if not alone:
+                        tried[r, d if side[r] < 0 else source] = True
+                    free = free and not fixed[r]
+                    joined += side[r] * weights[r]
+                    sums += side[r] * caches[source, r]
+                    cross += side[r] * caches[d, r]
+                    own += abs(similarity[r, r])
+                left, filled = sizes[source] + joined, sizes[d] - joined
+                held = left >= min(floor, sizes[source]) and filled >= min(floor, sizes[d])
+                held = held and min(left, filled) > 1e-9 * weights[j]
+                change = _newly_violated(labels, indptr, indices, strengths, some, side, source, d)
+                if free and held and change < least + 1e-9:
+                    square = 0.0
+                    for r in some:
+                        for q in some:
+                            square += side[r] * side[q] * similarity[r, q]
+                    rise = (within[source] + 2.0 * sums + square) / left**power
+                    rise += (within[d] - 2.0 * cross + square) / filled**power
+                    rise -= within[source] / sizes[source] ** power
+                    if sizes[d] > 0.0:
+                        rise -= within[d] / sizes[d] ** power
+                    # Gains below the rounding error of the caches would move rows back and forth.
+                    rounding = 1e-6 * own / sizes[source] ** power
+                    if change < least - 1e-9 or rise > max(gain, rounding):
+                        best, by_itself, gain, least = d, alone, rise, min(least, change)
+                for r in some:
+                    side[r] = 0
         if best != source:
-            length = _chain(labels, indptr, indices, j, best, chain, side)
+            length = _chain(labels, indptr, indices, j, best, by_itself, chain, side)
             for r in chain[:length]:
                 goes = best if side[r] < 0 else source
                 came = labels[r]

@@ -21,6 +21,7 @@ from .._core.lapack import interruptible, invert_definite
 from .._data.source import each_block
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
+LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
 STRIP = 256  # rows per block, to limit the memory beside the matrix
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
@@ -303,13 +304,15 @@ def whitening_axes(
 
 
 def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Standard deviations of the columns (1 for constant ones), and the largest over the median.
+    """Standard deviations of the columns over the largest, and the largest over the median.
+
+    Constant columns have 1, too.
 
     Examples
     --------
     >>> scales, ratio = column_scales(np.array([[0.0, 0.0, 5.0], [2.0, 60.0, 5.0]]), np.ones(2))
     >>> scales, ratio
-    (array([ 1., 30.,  1.]), 30.0)
+    (array([0.03333333, 1.        , 1.        ]), 30.0)
     """
     X = np.asarray(X, np.float64)
     # Scaled by a power of two: exact, and squares do not overflow.
@@ -317,10 +320,13 @@ def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float
     X = np.ldexp(X, -exponent)
     share = weights / weights.sum()
     spread = np.sqrt(share @ (X - share @ X) ** 2)
-    varies = spread > 1e-12
-    scales = np.where(varies, np.ldexp(spread, exponent), 1.0)
+    scales = np.where(spread > 1e-12, np.ldexp(spread, exponent), 0.0)
+    if not scales.any():
+        return np.ones(len(scales)), 1.0
+    scales /= scales.max()
+    varies = scales > LEAST_SCALE
     known = np.sort(scales[varies])
-    return scales, float(known[-1] / known[(len(known) - 1) // 2]) if len(known) else 1.0
+    return np.where(varies, scales, 1.0), float(1.0 / known[(len(known) - 1) // 2])
 
 
 def principal_axes(X: Any, offset: Any, weights: np.ndarray, count: int) -> np.ndarray:
