@@ -30,6 +30,9 @@ at most ``max_samples`` rows in the fit    R costs the cube of their number; the
                                            labels of the other rows
 constraints: must-linked rows move         a few of them change little; the search starts from the
 together, cannot-links are penalised       answer without (``least_squares/_links.py``)
+known labels of every cluster: no search   the clusters are classes then; the labels decide how far
+                                           kernels, neighbours and clusters are believed
+                                           (``least_squares/_few_labels.py``)
 =========================================  =====================================================
 
 Measurements and alternatives that were tried: ``docs/front_door.md``.

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from maxmargin import MaxMarginClustering, PairwiseConstraints
 from maxmargin.least_squares import _few_labels
-from maxmargin.least_squares._few_labels import PSEUDO, RIDGES, TEMPERATURES
+from maxmargin.least_squares._label_models import PSEUDO, RIDGES, TEMPERATURES
 
 
 def some_known(y, count, seed=0):

@@ -68,10 +68,12 @@ def _shape(X: np.ndarray, means: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Axes that whiten the common shape S, a little shrunk towards a multiple of I."""
     d = X.shape[1]
     # sum_ih c_ih (x_i - mu_h)(x_i - mu_h)' with mu_h the means of the weights c_h.
-    S = X.T @ (X * codes.sum(axis=1)[:, None]) - (means.T * codes.sum(axis=0)) @ means
-    spread = max(np.trace(S) / d, 1e-300)
+    total = X.T @ (X * codes.sum(axis=1)[:, None])
+    S = total - (means.T * codes.sum(axis=0)) @ means
+    # A difference below the rounding of the total is none.
+    spread = max(np.trace(S) / d, 1e-12 * np.trace(total) / d, 1e-300)
     lam, V = np.linalg.eigh((1.0 - SHRINKAGE) * S + SHRINKAGE * spread * np.eye(d))
-    axes: np.ndarray = V / np.sqrt(lam)
+    axes: np.ndarray = V / np.sqrt(np.maximum(lam, SHRINKAGE * spread))
     return axes
 
 

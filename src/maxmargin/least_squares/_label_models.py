@@ -1,0 +1,150 @@
+"""Models of known labels on similarities, and how much each is believed: see ``_few_labels.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp, softmax
+
+RIDGES = (0.03, 0.3)
+PSEUDO = (0.0, 1.0, np.inf)  # labels added to each class before its share is taken
+TEMPERATURES = np.geomspace(0.02, 5.0, 48)
+FOR_ALL = 1.0  # added to the log-likelihood of the mean of all similarities
+NEGLIGIBLE = 1e-3  # weight, relative to the largest, of models that are left out
+KERNEL, GRAPH, CLUSTERS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """One similarity S, centred on both sides, of mean diagonal 1, on the labelled columns.
+
+    Attributes
+    ----------
+    family : int
+    columns : ndarray of shape (m, n_labelled)
+        S[:, L].
+    map, number : int
+        The map and, for a kernel, its number there; others are carried to new rows by neighbours.
+    means, level, scale : ndarray of shape (m,), float, float
+        Weighted means of the rows of the kernel, their mean, and what S was divided by.
+    spread : ndarray of shape (m, n_labelled) or None
+        For the square of a kernel, S = K_c spread.
+    """
+
+    family: int
+    columns: np.ndarray
+    map: int
+    number: int = 0
+    means: np.ndarray | None = None
+    level: float = 0.0
+    scale: float = 1.0
+    spread: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Believed:
+    """The models that the known labels support.
+
+    Attributes
+    ----------
+    mixtures : ndarray of shape (n_models, n_parts)
+        Share of each similarity.
+    dual : ndarray of shape (n_models, n_labelled, k)
+        A^-1 (Y - m).
+    shares : ndarray of shape (n_models, k)
+        m.
+    temperatures, weights : ndarray of shape (n_models,)
+    left_out : ndarray of shape (n_labelled, k)
+        Leave-one-out probabilities of the labelled rows by all models together.
+    """
+
+    mixtures: np.ndarray
+    dual: np.ndarray
+    shares: np.ndarray
+    temperatures: np.ndarray
+    weights: np.ndarray
+    left_out: np.ndarray
+
+
+def believed(
+    parts: list[Part], known: np.ndarray, weights: np.ndarray, labelled: np.ndarray, k: int
+) -> Believed:
+    """Return the models and how much each is believed."""
+    Y = (known[:, None] == np.arange(k)).astype(np.float64)
+    counts = weights @ Y
+    found = []
+    for mixture, bonus in _mixtures(np.array([part.family for part in parts])):
+        S = sum(c * p.columns[labelled].astype(np.float64) for c, p in zip(mixture, parts) if c)
+        for ridge in RIDGES:
+            inverse = np.linalg.inv(S + ridge * np.diag(1.0 / weights))
+            for pseudo in PSEUDO:
+                m = class_shares(counts, pseudo)
+                without = class_shares(counts - weights[:, None] * Y, pseudo)
+                loo = held_out(inverse, Y, without)
+                logs = np.array([_log_own(loo / t, known) for t in TEMPERATURES]) @ weights
+                best = int(logs.argmax())
+                t = TEMPERATURES[best]
+                found.append((logs[best] + bonus, mixture, inverse @ (Y - m), m, t, loo))
+    score = np.array([f[0] for f in found])
+    keep = np.flatnonzero(score > score.max() + np.log(NEGLIGIBLE))
+    w = np.exp(score[keep] - logsumexp(score[keep]))
+    mixtures, dual, shares, temperatures, loo = (
+        np.stack([found[i][j] for i in keep]) for j in range(1, 6)
+    )
+    left_out = np.einsum("hic,h->ic", softmax(loo / temperatures[:, None, None], axis=2), w)
+    return Believed(mixtures, dual, shares, temperatures, w, left_out)
+
+
+def _mixtures(family: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield shares of the similarities, and what is added to their log-likelihood."""
+    yield np.full(len(family), 1.0 / len(family)), FOR_ALL
+    kernels = (family == KERNEL) / (family == KERNEL).sum()
+    yield kernels, 0.0
+    for name, little, of in ((GRAPH, 0.05, kernels), (CLUSTERS, 0.1, None)):
+        own = family == name
+        if own.any():
+            others = ~own / max((~own).sum(), 1) if of is None else of
+            yield own / own.sum() + little * others, 0.0
+
+
+def class_shares(counts: np.ndarray, pseudo: float) -> np.ndarray:
+    """Return shares of the classes with so many labels added to each.
+
+    Examples
+    --------
+    >>> class_shares(np.array([3.0, 1.0]), 1.0).round(2)
+    array([0.67, 0.33])
+    >>> class_shares(np.array([0.0, 0.0]), 0.0)
+    array([0.5, 0.5])
+    """
+    k = counts.shape[-1]
+    if np.isinf(pseudo):
+        return np.full(counts.shape, 1.0 / k)
+    total = np.maximum(counts, 0.0) + pseudo
+    whole = total.sum(axis=-1, keepdims=True)
+    return np.where(whole > 0, total / np.where(whole > 0, whole, 1.0), 1.0 / k)
+
+
+def held_out(inverse: np.ndarray, Y: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return leave-one-out predictions from A^-1; row i of shares leaves out label i, too.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> B = rng.normal(size=(5, 9))
+    >>> A, Y, m = B @ B.T + np.eye(5), np.eye(2)[[0, 1, 0, 1, 1]], np.array([0.5, 0.5])
+    >>> loo = held_out(np.linalg.inv(A), Y, np.tile(m, (5, 1)))
+    >>> rest = np.arange(1, 5)
+    >>> dual = np.linalg.solve(A[np.ix_(rest, rest)], Y[rest] - m)
+    >>> bool(np.allclose(loo[0], A[0, rest] @ dual + m))
+    True
+    """
+    own = np.diag(inverse)[:, None]
+    ones = inverse.sum(axis=1)[:, None]
+    return np.asarray(Y - (inverse @ Y - shares * ones) / own)
+
+
+def _log_own(scores: np.ndarray, known: np.ndarray) -> np.ndarray:
+    return np.asarray(log_softmax(scores, axis=1)[np.arange(len(known)), known])
