@@ -140,6 +140,10 @@ class MaxMarginClustering(BaseMarginClustering):
         Whether the score is beyond those of all but ``outlier_level`` of the fitted rows.
     stability_ : float
         Mean adjusted Rand index between two subsamples.
+    label_mistakes_ : ndarray of shape (n_mistakes, 2)
+        With known labels of every cluster: rows whose known labels are improbable by leave-one-out
+        predictions (odds of 5 to 1 against them), the least probable first, and the label that is
+        most probable instead. Known labels are kept all the same.
     alternatives_ : list of Alternative
         The second-best clustering, if other initialisations led to different clusters.
     compared_with_kmeans_ : dict
@@ -224,7 +228,12 @@ class MaxMarginClustering(BaseMarginClustering):
             ones are violated, with a warning. A prediction for a row with links can differ from
             its label. Links of rows that are not fitted (see ``max_samples``) are ignored.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 if unknown. Known labels do not change.
+            Known clusters, numbered from 0; -1 if unknown. Known labels do not change. If every
+            cluster has known labels, the model is a classifier: the labels decide how far kernels,
+            nearest neighbours and clusters found without labels are believed, ``confidence_`` is
+            the probability of the label, ``objective_`` is minus the mean log probability of the
+            known labels by leave-one-out predictions, and there are no subsamples. Clusters
+            without known labels are found by the search.
         sample_weight : array-like of shape (n_samples,), optional
             Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
 

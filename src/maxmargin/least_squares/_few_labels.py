@@ -38,7 +38,7 @@ from scipy.special import softmax
 from .._core.dedup import FitInput, make_input
 from .._core.descent import CONVERGED
 from .._core.links import Groups, settled_groups
-from .._core.model import Model, lead_of, trained
+from .._core.model import Model, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
 from ._fit import Details, Settings, fit_least_squares, kernel_map
@@ -143,8 +143,6 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     own = models.left_out[np.arange(len(labelled)), known[labelled]]
     objective = float(-share @ np.log(np.maximum(own, 1e-300)))
     right = models.left_out.argmax(axis=1) == known[labelled]
-    margins = np.full(len(chosen), np.nan)
-    margins[labelled] = lead_of(models.left_out, known[labelled])
     unnamed = _unnamed(clusterings, weights, labelled, data.source[chosen])
     doubted = np.flatnonzero(models.left_out.max(axis=1) > MISTAKEN * own)
     doubted = doubted[np.argsort(own[doubted])]
@@ -159,7 +157,6 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
         stop_reason=getattr(data.watch, "reason", None) or CONVERGED,
         extras={
             "leave_one_out_": float(share @ right),
-            "leave_one_out_margins_": margins,
             "fitted_indices_": data.source[chosen],
             "_calibration": Probabilities(),
             "label_mistakes_": np.stack(
