@@ -508,6 +508,8 @@ def floor_defects(model, case: Case, caught) -> list[str]:
         return []
     if isinstance(model, maxmargin.PairwiseMarginClustering) or case.links is not None:
         return []  # links part the clusters, not a least size
+    if hasattr(model, "label_mistakes_"):
+        return []  # known labels of every cluster tell the sizes
     weights = case.fit.get("sample_weight")
     weights = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     total = float(weights.sum())

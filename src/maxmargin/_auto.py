@@ -94,7 +94,8 @@ class MaxMarginClustering(BaseMarginClustering):
         that are apart, such as rings; or, if the leave-one-out accuracy is low, clusters that
         differ in spread instead of location, such as a narrow cloud within a wide one.
     balance : float, default=0.05
-        Every cluster has at least ``balance * n / n_clusters`` rows.
+        Every cluster has at least ``balance * n / n_clusters`` rows, unless every cluster has
+        known labels.
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
         One is used if k-means, a mixture and the first of them agree and the clusters are clear.

@@ -106,10 +106,11 @@ def squared_distances(X: Any, kernel: Any, rng: np.random.Generator) -> np.ndarr
     if kernel not in ("linear", "precomputed"):
         params = kernel_params(MemoryRows(X), kernel, "half-median", 3, 1, rng)
     diagonal = kernel_diagonal(X, kernel, params)
+    unit = max(float(diagonal.max()), 1e-300)  # squares of any kernel fit into float32
 
     def block(i: int, j: int) -> np.ndarray:
         K = X[i:j] if kernel == "precomputed" else evaluate_kernel(X[i:j], X, kernel, params)
-        return np.maximum(diagonal[i:j, None] + diagonal - 2.0 * K, 0.0)
+        return np.maximum((diagonal[i:j, None] + diagonal - 2.0 * K) / unit, 0.0)
 
     return filled_matrix(X.shape[0], np.float32, block)
 

@@ -47,6 +47,8 @@ def kmeans_labels(
     True
     """
     seed = int(rng.integers(2**31 - 1))
+    if X.shape[0] <= n_clusters:
+        return np.arange(X.shape[0])
     return np.asarray(fitted_kmeans(X, n_clusters, seed, n_init, weights).labels_)
 
 

@@ -159,7 +159,8 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
         rivals = rivals_of(X, problem, data, chosen, s)
     if s.n_clusters > 1 and s.tempered:
         if first is not None and first.details.connected:
-            connected = first_labels
+            lightest = np.bincount(first_labels, weights, minlength=s.n_clusters).min()
+            connected = first_labels if lightest >= problem.floor else None
         else:
             connected = connected_of(fmap, problem, s)
         partitions = rivals + partitions_of(fmap, problem, data, s)

@@ -98,7 +98,7 @@ class Outliers:
 
     def typicality(self, p_values: np.ndarray) -> np.ndarray:
         """1 for rows that are no outliers, falling to 0 with the p-value of the others."""
-        return np.minimum(p_values / self.level, 1.0)
+        return np.minimum(p_values, self.level) / self.level
 
 
 def fit_outliers(

@@ -49,6 +49,8 @@ def _regroupings(problem: LabelProblem, labels: np.ndarray, halves) -> Iterator[
     caches = problem.similarity.caches(labels, k)
     sums = np.stack([caches[:, labels == h].sum(axis=1, dtype=np.float64) for h in range(k)])
     sizes = np.bincount(labels, weights, minlength=k)
+    if sizes.min() <= 0:  # equal rows can leave a cluster empty
+        return
     own = np.diag(sums) / sizes**p
     together = np.diag(sums)[:, None] + np.diag(sums) + sums + sums.T
     loss = own[:, None] + own - together / (sizes[:, None] + sizes) ** p
@@ -108,7 +110,7 @@ def _two_sides(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     v = np.sin(7.0 * np.arange(len(q), dtype=matrix.dtype)) + v
     for _ in range(POWER_STEPS):
         v -= (q @ v) * q
-        v /= np.linalg.norm(v)
+        v /= max(np.linalg.norm(v), np.finfo(v.dtype).tiny)
         v = matrix @ v
     v -= (q @ v) * q
     return (v > 0).astype(np.int32)
