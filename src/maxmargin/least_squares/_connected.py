@@ -76,7 +76,8 @@ def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_
     reach = np.maximum(distances.ravel(), np.maximum(core[rows], core[columns]))
     # A distance of zero would be no link.
     reach = np.maximum(reach, np.finfo(float).tiny)
-    graph = sparse.coo_array((reach, (rows, columns)), (n, n)).tocsr()
+    # A matrix, unlike an array, has int32 indices, which old versions of scipy need here.
+    graph = sparse.csr_matrix((reach, (rows, columns)), (n, n))
     tree = minimum_spanning_tree(graph.maximum(graph.T)).tocoo()
     order = np.argsort(tree.data, kind="stable")
     return sparse.coo_array((tree.data[order], (tree.row[order], tree.col[order])), (n, n))
