@@ -385,7 +385,9 @@ class Result:
 def run_case(case: Case) -> Result:
     """Fit, and check what comes out of it."""
     result = _tried(case)
-    if result.seconds > CPU_LIMIT:  # the first fit may have compiled something
+    # BLAS may read unused memory beside a small matrix: the flags that this raises do not repeat.
+    stray = result.defects and all(d.endswith("encountered in matmul") for d in result.defects)
+    if stray or result.seconds > CPU_LIMIT:  # the first fit may have compiled something
         result = _tried(case)
     if result.seconds > CPU_LIMIT:
         result.defects.append(f"slow: {result.seconds:.0f} s of CPU")
