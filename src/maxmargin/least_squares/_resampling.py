@@ -85,15 +85,3 @@ def rematched(labels: np.ndarray, resampled: np.ndarray, k: int) -> np.ndarray:
         drawn = np.flatnonzero(found >= 0)
         row[drawn] = matched(labels[drawn], found[drawn], k)
     return renamed
-
-
-def kept_cluster(labels: np.ndarray, resampled: np.ndarray, k: int) -> np.ndarray:
-    """Whether each row kept its cluster in each resample; nan where it was not drawn.
-
-    Examples
-    --------
-    >>> kept_cluster(np.array([0, 0, 1, 1]), np.array([[1, 1, 0, -1], [0, 1, 1, -1]]), 2)
-    array([[ 1.,  1.,  1., nan],
-           [ 1.,  0.,  1., nan]])
-    """
-    return np.where(resampled >= 0, rematched(labels, resampled, k) == labels, np.nan)
