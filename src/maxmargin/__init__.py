@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from ._auto import MaxMarginClustering
     from ._bisecting import BisectingMarginClustering
     from ._callbacks import TimeLimit
+    from .active import PairQueries
     from .alternating._estimator import AlternatingMarginClustering
     from .constraints import PairwiseConstraints
     from .cutting_plane._estimator import CuttingPlaneMarginClustering
     from .cutting_plane._multiple_kernel import MultipleKernelMarginClustering
+    from .inspection import describe_clusters, explain_clusters
     from .io import open_rows
     from .least_squares._estimator import LeastSquaresMarginClustering
     from .model_selection import choose_n_clusters, select_parameters
@@ -29,12 +31,15 @@ __all__ = [
     "LeastSquaresMarginClustering",
     "MaxMarginClustering",
     "MultipleKernelMarginClustering",
+    "PairQueries",
     "PairwiseConstraints",
     "PairwiseMarginClustering",
     "SemidefiniteMarginClustering",
     "TimeLimit",
     "__version__",
     "choose_n_clusters",
+    "describe_clusters",
+    "explain_clusters",
     "open_rows",
     "segment_image",
     "select_parameters",
@@ -47,12 +52,15 @@ _HOMES = {
     "CuttingPlaneMarginClustering": ".cutting_plane",
     "LeastSquaresMarginClustering": ".least_squares",
     "MaxMarginClustering": "._auto",
+    "PairQueries": ".active",
     "PairwiseConstraints": ".constraints",
     "PairwiseMarginClustering": ".pairwise",
     "MultipleKernelMarginClustering": ".cutting_plane",
     "SemidefiniteMarginClustering": ".semidefinite",
     "TimeLimit": "._callbacks",
     "choose_n_clusters": ".model_selection",
+    "describe_clusters": ".inspection",
+    "explain_clusters": ".inspection",
     "open_rows": ".io",
     "segment_image": ".segmentation",
     "select_parameters": ".model_selection",

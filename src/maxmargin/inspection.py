@@ -1,0 +1,386 @@
+"""What makes a cluster: its columns compared with all other rows, as a table and in words."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtr
+
+from ._files import needed
+
+__all__ = ["describe_clusters", "explain_clusters"]
+
+SHIFTS = 2  # permutations of each column
+PREDICTIONS = 100_000  # rows that are predicted to find the importance, about
+FEW, MANY = 200, 2000  # rows that are permuted
+WIDE, TOP = 100, 10  # of more columns, the importance of the top ones of each cluster is found
+NOTABLE = 0.5  # standardised difference that is worth a word
+DECISIVE = 0.1  # importance that is worth a word
+N_WORDS = 5
+
+
+def explain_clusters(model: Any, X: Any, feature_names: Any = None, *, labels: Any = None) -> Any:
+    """Compare every cluster with the other rows, column by column.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        A fitted estimator with ``predict``, or a pipeline that ends in one.
+    X : DataFrame, array-like or sparse matrix of shape (n_samples, n_features)
+        Rows as ``model.predict`` accepts them: for a pipeline, the columns of the original table.
+    feature_names : sequence of str, optional
+        Names of the columns; by default those of the DataFrame, or "column 0", "column 1", ...
+    labels : array-like of shape (n_samples,), optional
+        Clusters of the rows; by default ``model.predict(X)``. Pass ``labels_`` if constraints or
+        known labels changed predictions.
+
+    Returns
+    -------
+    DataFrame
+        One row for each cluster and column, with the columns
+
+        - ``cluster``: the number of the cluster,
+        - ``feature``: the name of the column,
+        - ``difference``: mean of the cluster minus mean of the other rows, divided by the standard
+          deviation within the two. For a category it is that of the level whose share rises most,
+          for text that of the most typical word.
+        - ``importance``: share of the cluster's rows that change their label if the values of the
+          column are permuted. Only computed for the ten largest differences of each cluster if
+          there are more than 100 columns; NaN otherwise.
+        - ``typical``, ``rest``: median of the cluster and of the other rows (mean if X is sparse);
+          for a category the level whose share rises most, with its shares; for text the most
+          typical words of the cluster and of the other rows.
+        - ``kind``: "number", "date", "category" or "text".
+
+        In each cluster, the columns that say most come first: by the larger of the importance and
+        of ``2 Phi(|difference| / 2) - 1``, the total variation distance of two normal distributions
+        with that difference. The result does not depend on the order of the rows.
+
+    See Also
+    --------
+    describe_clusters : The same in one sentence for each cluster.
+
+    Examples
+    --------
+    >>> from maxmargin import MaxMarginClustering
+    >>> from maxmargin.inspection import explain_clusters
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs([40, 20], 1, centers=[[0.0], [9.0]], random_state=0)
+    >>> model = MaxMarginClustering(2, random_state=0).fit(X)
+    >>> table = explain_clusters(model, X, ["height"])
+    >>> table[["cluster", "feature", "difference"]].round(0).values.tolist()
+    [[0, 'height', -8.0], [1, 'height', 8.0]]
+    """
+    pd = needed("pandas")
+    X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns, got an array of {X.ndim} dimension(s).")
+    names = _names(X, feature_names)
+    labels = np.asarray(_predicted(model, X) if labels is None else labels)
+    if labels.shape != (X.shape[0],):
+        raise ValueError(f"labels must have one value for each of the {X.shape[0]} rows of X.")
+    clusters = np.unique(labels[labels >= 0]).tolist()
+    records = [
+        {"cluster": cluster, "feature": name, **profile}
+        for j, name in enumerate(names)
+        for cluster, profile in zip(clusters, _profiles(_column(X, j), labels, clusters))
+    ]
+    order = ["cluster", "feature", "difference", "importance", "typical", "rest", "kind"]
+    table = pd.DataFrame(records, columns=order).astype({"difference": float})
+    strength = 2 * ndtr(table["difference"].abs() / 2) - 1
+    chosen = np.arange(len(names))
+    if len(names) > WIDE:
+        best = strength.groupby(table["cluster"]).nlargest(TOP).index.get_level_values(-1)
+        chosen = np.unique(best // len(clusters))
+    shares = _importance(model, X, labels, clusters, chosen)
+    table["importance"] = shares.T.ravel()
+    rank = np.fmax(strength, table["importance"])
+    in_order = np.lexsort((np.arange(len(table)), -rank, table["cluster"]))
+    return table.iloc[in_order].reset_index(drop=True)
+
+
+def describe_clusters(
+    model: Any,
+    X: Any,
+    feature_names: Any = None,
+    *,
+    labels: Any = None,
+    n_features: int = 3,
+    table: Any = None,
+) -> list[str]:
+    """Describe every cluster in one sentence.
+
+    Parameters
+    ----------
+    model, X, feature_names, labels
+        As in :func:`explain_clusters`.
+    n_features : int, default=3
+        Largest number of columns in a sentence.
+    table : DataFrame, optional
+        Result of :func:`explain_clusters`, if it is known.
+
+    Returns
+    -------
+    list of str
+        One sentence for each cluster that has rows: the columns that differ from the other rows by
+        at least half a standard deviation, or else the columns that decide.
+
+    Examples
+    --------
+    >>> from maxmargin import MaxMarginClustering
+    >>> from maxmargin.inspection import describe_clusters
+    >>> from sklearn.datasets import load_iris
+    >>> iris = load_iris(as_frame=True)
+    >>> model = MaxMarginClustering(3, random_state=0).fit(iris.data)
+    >>> describe_clusters(model, iris.data, n_features=1)[1]
+    'cluster 1: low petal length (cm); 50 rows'
+    """
+    if labels is None:
+        X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+        labels = _predicted(model, X)
+    labels = np.asarray(labels)
+    if table is None:
+        table = explain_clusters(model, X, feature_names, labels=labels)
+    sentences = []
+    for cluster, part in table.groupby("cluster"):
+        rows = part.to_dict("records")
+        told = [_phrase(row) for row in rows if abs(row["difference"]) >= NOTABLE][:n_features]
+        if not told:
+            decide = [row["feature"] for row in rows if row["importance"] >= DECISIVE]
+            told = ["no column is high or low"]
+            if decide:
+                told = [f"decided by {' and '.join(decide[:n_features])}, which differ in no mean"]
+        count = int(np.count_nonzero(labels == cluster))
+        noun = "row" if count == 1 else "rows"
+        sentences.append(f"cluster {cluster}: {', '.join(told)}; {count:,} {noun}")
+    return sentences
+
+
+def _phrase(row: dict[str, Any]) -> str:
+    """Return a column of the table in a few words."""
+    if row["kind"] == "category":
+        return f"{row['feature']} {row['typical']}"
+    if row["kind"] == "text":
+        return f"{row['feature']}: {row['typical']}"
+    high, low = ("late", "early") if row["kind"] == "date" else ("high", "low")
+    return f"{high if row['difference'] > 0 else low} {row['feature']}"
+
+
+def _names(X: Any, given: Any) -> list[str]:
+    n_columns = X.shape[1]
+    if given is None:
+        given = getattr(X, "columns", [f"column {j}" for j in range(n_columns)])
+    names = [str(name) for name in given]
+    if len(names) != n_columns:
+        raise ValueError(f"feature_names has {len(names)} names; X has {n_columns} columns.")
+    return names
+
+
+def _predicted(model: Any, X: Any) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return np.asarray(model.predict(X))
+
+
+def _column(X: Any, j: int) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[:, j]
+    return X[:, [j]].toarray().ravel() if sparse.issparse(X) else X[:, j]
+
+
+# -- one column of all clusters --------------------------------------------------------------------
+
+
+def column_kind(values: Any) -> str:
+    """Return whether a column has numbers, dates, categories or text, by its type.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> [column_kind(pd.Series(v)) for v in ([1, 2], [True, False], ["a b c d", "e f g h"])]
+    ['number', 'category', 'text']
+    """
+    types = needed("pandas.api.types")
+    if types.is_datetime64_any_dtype(values):
+        return "date"
+    if types.is_numeric_dtype(values) and not types.is_bool_dtype(values):
+        return "number"
+    some = [str(value) for value in values[:1000] if isinstance(value, str)]
+    n_words = np.mean([len(text.split()) for text in some]) if some else 0
+    return "text" if n_words >= 3 else "category"
+
+
+def _profiles(values: Any, labels: np.ndarray, clusters: list) -> list[dict[str, Any]]:
+    """Return difference, typical value and that of the other rows for each cluster."""
+    kind = column_kind(values)
+    if kind == "text":
+        about = _about_text(values, labels, clusters)
+    elif kind == "category":
+        about = _about_category(values, labels, clusters)
+    else:
+        about = _about_numbers(values, labels, clusters, kind)
+    return [
+        {"difference": difference, "importance": np.nan, "typical": typical, "rest": rest}
+        | {"kind": kind}
+        for difference, typical, rest in about
+    ]
+
+
+def _about_numbers(values: Any, labels: np.ndarray, clusters: list, kind: str) -> Any:
+    pd = needed("pandas")
+    dates = kind == "date"
+    numbers = pd.Series(values)
+    if dates:
+        origin = numbers.min()
+        numbers = (numbers - origin).dt.total_seconds()
+    numbers = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    given = np.isfinite(numbers)
+    for cluster in clusters:
+        own = numbers[given & (labels == cluster)]
+        rest = numbers[given & (labels != cluster)]
+        middle = [_middle(part) for part in (own, rest)]
+        if dates:
+            middle = [
+                None if np.isnan(m) else (origin + pd.Timedelta(seconds=m)).strftime("%Y-%m-%d")
+                for m in middle
+            ]
+        yield standardised_difference(own, rest), *middle
+
+
+def _middle(values: np.ndarray) -> float:
+    """Return the median; the mean of values that are mostly zero."""
+    if len(values) == 0:
+        return np.nan
+    middle = float(np.median(values))
+    return middle if middle or np.count_nonzero(values) == 0 else float(values.mean())
+
+
+def standardised_difference(own: np.ndarray, rest: np.ndarray) -> float:
+    """Return the difference of two means, divided by the standard deviation within both.
+
+    Examples
+    --------
+    >>> standardised_difference(np.array([3.0, 5.0]), np.array([0.0, 2.0]))
+    3.0
+    """
+    if len(own) == 0 or len(rest) == 0:
+        return 0.0
+    own, rest = np.sort(own), np.sort(rest)  # sums that do not depend on the order of the rows
+    difference = float(own.mean() - rest.mean())
+    n = len(own) + len(rest)
+    within = (len(own) * own.var() + len(rest) * rest.var()) / n
+    # Constant in both: the difference counts as ten standard deviations.
+    return float(difference / max(np.sqrt(within), abs(difference) / 10)) if difference else 0.0
+
+
+def _about_category(values: Any, labels: np.ndarray, clusters: list) -> Any:
+    pd = needed("pandas")
+    codes, levels = pd.factorize(pd.Series(values).astype(object), sort=False)
+    names = np.array([str(level) for level in levels] + ["missing"])
+    codes = np.where(codes < 0, len(levels), codes)
+    counts = np.array([np.bincount(codes[labels == c], minlength=len(names)) for c in clusters])
+    total = counts.sum(axis=0)
+    for own in counts:
+        rest = total - own
+        a, b = own / max(own.sum(), 1), rest / max(rest.sum(), 1)
+        # Levels of equal rise by name, whatever the order of the rows.
+        best = np.lexsort((names, -np.round(a - b, 12)))[0]
+        within = (own.sum() * a * (1 - a) + rest.sum() * b * (1 - b))[best] / total.sum()
+        rise = float(a[best] - b[best]) if rest.sum() else 0.0
+        difference = rise / max(np.sqrt(within), abs(rise) / 10) if rise else 0.0
+        yield difference, f"{names[best]} ({a[best]:.0%})", f"{names[best]} ({b[best]:.0%})"
+
+
+def _about_text(values: Any, labels: np.ndarray, clusters: list) -> Any:
+    texts = [words_of(text) for text in values]
+    counts = {c: Counter[str]() for c in clusters}
+    for words, label in zip(texts, labels.tolist()):
+        if label in counts:
+            counts[label].update(words)
+    total = sum(counts.values(), Counter[str]())
+    for cluster in clusters:
+        n_own = int((labels == cluster).sum())
+        n_rest = len(labels) - n_own
+        risen = {}
+        for word, count in total.items():
+            a = counts[cluster][word] / max(n_own, 1)
+            b = (count - counts[cluster][word]) / max(n_rest, 1)
+            # Within-group deviation of "has the word", kept off zero for rare words.
+            within = (n_own * a * (1 - a) + n_rest * b * (1 - b) + 1) / len(labels)
+            risen[word] = (a - b) / np.sqrt(within)
+        order = sorted(risen, key=lambda word: (-round(risen[word], 12), word))
+        typical = [word for word in order[:N_WORDS] if risen[word] > 0]
+        others = [word for word in order[: -N_WORDS - 1 : -1] if risen[word] < 0]
+        difference = float(risen[order[0]]) if order and n_rest else 0.0
+        yield difference, ", ".join(typical), ", ".join(others)
+
+
+def words_of(text: Any) -> set[str]:
+    """Return the words of a text: letters only, three or more, none of English's commonest.
+
+    Examples
+    --------
+    >>> sorted(words_of("The engine of a Car"))
+    ['car', 'engine']
+    """
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    if not isinstance(text, str):
+        return set()
+    return set(re.findall(r"[^\W\d_]{3,}", text.lower())) - ENGLISH_STOP_WORDS
+
+
+# -- what the model makes of a column --------------------------------------------------------------
+
+
+def _importance(
+    model: Any, X: Any, labels: np.ndarray, clusters: list, chosen: np.ndarray
+) -> np.ndarray:
+    """Return the share of labels that permuting a column changes, of shape (k, n_columns)."""
+    shares = np.full((len(clusters), X.shape[1]), np.nan)
+    order = _random_order(X)
+    n = min(len(order), int(np.clip(PREDICTIONS / (SHIFTS * len(chosen)), FEW, MANY)))
+    rows = order[:n]
+    sample = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    before, of_sample = _predicted(model, sample), labels[rows]
+    for j in chosen:
+        changed = np.zeros(n)
+        for shift in range(1, SHIFTS + 1):
+            moved = (np.arange(n) + shift * n // (SHIFTS + 1)) % n
+            changed += _predicted(model, _replaced(sample, j, moved)) != before
+        for i, cluster in enumerate(clusters):
+            own = of_sample == cluster
+            shares[i, j] = changed[own].mean() / SHIFTS if own.any() else np.nan
+    return shares
+
+
+def _random_order(X: Any) -> np.ndarray:
+    """Return the rows in an order that depends on their values alone, not on their positions."""
+    pd = needed("pandas")
+    if sparse.issparse(X):
+        weights = np.random.default_rng(0).normal(size=X.shape[1])
+        hashes = pd.util.hash_array(np.asarray(X @ weights))
+    else:
+        frame = X if hasattr(X, "iloc") else pd.DataFrame(X)
+        hashes = pd.util.hash_pandas_object(frame, index=False).to_numpy()
+    return np.argsort(hashes, kind="stable")
+
+
+def _replaced(X: Any, j: int, rows: np.ndarray) -> Any:
+    """Return X with column j taken from other rows."""
+    if hasattr(X, "iloc"):
+        X = X.copy()
+        X.isetitem(j, X.iloc[rows, j].array)
+        return X
+    if sparse.issparse(X):
+        X = X.tolil()
+        X[:, [j]] = X[rows][:, [j]]
+        return X.tocsr()
+    X = X.copy()
+    X[:, j] = X[rows, j]
+    return X
