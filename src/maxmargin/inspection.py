@@ -243,7 +243,7 @@ def _about_numbers(values: Any, labels: np.ndarray, clusters: list, kind: str) -
     for cluster in clusters:
         own = numbers[given & (labels == cluster)]
         rest = numbers[given & (labels != cluster)]
-        middle = [_middle(part) for part in (own, rest)]
+        middle: list[Any] = [_middle(part) for part in (own, rest)]
         if dates:
             middle = [
                 None if np.isnan(m) else (origin + pd.Timedelta(seconds=m)).strftime("%Y-%m-%d")
