@@ -43,13 +43,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
@@ -64,12 +63,11 @@ from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
 from .least_squares._few_labels import KnownDetails, fit_known_labels
-from .least_squares._fit import Details, Settings
+from .least_squares._fit import Settings
 from .least_squares._link_weights import fit_with_links
 from .least_squares._outliers import fit_outliers, outlier_block
-from .least_squares._resampling import matched
+from .least_squares._resampling import Resamples, alternative_clusterings
 
-ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
 
@@ -104,7 +102,8 @@ class MaxMarginClustering(BaseMarginClustering):
         known labels, then those with constraints, are fitted first.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
-        probabilities. Without subsamples ``confidence_`` and ``stability_`` are not set.
+        probabilities, when ``confidence_``, ``stability_``, ``report_`` or ``predict_proba`` is
+        first used. Without subsamples ``confidence_`` and ``stability_`` are not available.
     outlier_level : float in (0, 1), default=0.01
         Rows whose distance to their neighbours is as unusual as that of this fraction of the
         fitted rows are outliers.
@@ -290,7 +289,7 @@ class MaxMarginClustering(BaseMarginClustering):
                 warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
             model = fit_with_links(data, self._settings(k, kind))
-        extras = {**model.extras, "n_clusters_": k, "report_": [kind.sentence, *told]}
+        extras = {**model.extras, "n_clusters_": k, "_told": [kind.sentence, *told]}
         chosen = model.details.chosen
         fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
         extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
@@ -339,15 +338,18 @@ class MaxMarginClustering(BaseMarginClustering):
         if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
             found |= row_certainty(own, lead, rows, data, model)
-            if "confidence_" in found:
-                found["alternatives_"] = _alternatives(model.details, own, data, len(model.paths))
+            if "_calibration" in model.extras:
+                places, others = model.details.places(data), model.details.others
+                found["alternatives_"] = alternative_clusterings(
+                    own, places, others, len(model.paths)
+                )
         sentences = list(self._sentences(model, data, found))
         if data.links is not None:
             sentences = [*_links_told(data, host_labels(labels), model), *sentences]
-        return found | {"report_": model.extras["report_"] + sentences}
+        return found | {"_told": model.extras["_told"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
-        """Yield the sentences of ``report_``."""
+        """Yield the sentences of ``report_`` that need no subsamples."""
         n, d = data.n_given, data.X.shape[1]
         if isinstance(model.details, KnownDetails):
             yield from model.details.sentences
@@ -387,21 +389,6 @@ class MaxMarginClustering(BaseMarginClustering):
             yield f"{count} known labels were kept; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
         yield from self._outliers_told(model, found)
-        if not self.n_resamples:
-            return
-        stability = model.extras["stability_"]
-        told = "stable" if stability >= STABLE else "not stable"
-        agreement = f"the mean adjusted Rand index between two subsamples is {stability:.2f}"
-        sure = ""
-        if "confidence_" in found:  # the rows are in memory
-            share = float(np.mean(found["confidence_"] > SURE))
-            sure = f"; {share:.0%} of the rows have a confidence above {SURE}"
-        yield f"The clusters are {told}: {agreement}{sure}."
-        for other in found["alternatives_"]:
-            yield (
-                f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
-                f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
-            )
 
     def _outliers_told(self, model: Model, found: dict) -> Iterator[str]:
         """Yield the sentence about outliers."""
@@ -420,6 +407,52 @@ class MaxMarginClustering(BaseMarginClustering):
         chosen = model.extras["size_prior_"]
         told = ", ".join(f"{margin:.2f} with {p:g}" for p, margin in tried.items())
         yield f"size_prior={chosen:g} was used; mean leave-one-out margin: {told}."
+
+    # -- attributes that need subsamples, which are clustered when first needed -------------------
+
+    @cached_property
+    def stability_(self) -> float:
+        """Mean adjusted Rand index between two subsamples."""
+        return self._resamples().found()[1]
+
+    @cached_property
+    def confidence_(self) -> np.ndarray:
+        """Confidence in the cluster of each row."""
+        if "_certainty" not in vars(self):  # the rows are not in memory
+            raise AttributeError("confidence_ needs rows in memory and n_resamples > 0.")
+        margins, typicality = self._certainty
+        calibration = self._resamples().found()[0]
+        return calibration.confidence(margins, host_labels(self.labels_)) * typicality
+
+    @cached_property
+    def report_(self) -> list[str]:
+        """Sentences about the choices that were made and the stability of the result."""
+        if "_told" not in vars(self):
+            raise AttributeError("report_ is set by fit.")
+        sentences = list(self._told)
+        if not isinstance(vars(self).get("_calibration"), Resamples):
+            return sentences
+        told = "stable" if self.stability_ >= STABLE else "not stable"
+        told = (
+            f"{told}: the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
+        )
+        if "_certainty" in vars(self):
+            share = float(np.mean(self.confidence_ > SURE))
+            told += f"; {share:.0%} of the rows have a confidence above {SURE}"
+        sentences.append(f"The clusters are {told}.")
+        for other in self.alternatives_:
+            sentences.append(
+                f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
+                f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
+            )
+        return sentences
+
+    def _resamples(self) -> Resamples:
+        """Return the subsamples, if the fit has any."""
+        found = vars(self).get("_calibration")
+        if not isinstance(found, Resamples):
+            raise AttributeError("stability_ and confidence_ need a fit with n_resamples > 0.")
+        return found
 
     def predict_proba(self, X) -> Any:
         """Return the probability of every cluster for every row.
@@ -502,26 +535,8 @@ class MaxMarginClustering(BaseMarginClustering):
             raise ValueError(
                 f"{name} needs a fit with n_resamples > 0; got n_resamples={self.n_resamples}."
             )
-        return self._calibration
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A second clustering that the search found.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_samples,)
-        Labels, matched to ``labels_``; -1 for rows that were not in the fit.
-    agreement : float
-        Adjusted Rand index with ``labels_``.
-    shortfall : float
-        Relative difference of its objective to the best.
-    """
-
-    labels: np.ndarray
-    agreement: float
-    shortfall: float
+        found = self._calibration
+        return found.found()[0] if isinstance(found, Resamples) else found
 
 
 def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
@@ -531,17 +546,3 @@ def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[st
     yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
     if model.details.link_weight is not None:
         yield f"Rows with constraints have the weight {model.details.link_weight}."
-
-
-def _alternatives(details: Details, labels, data: FitInput, k: int) -> list[Alternative]:
-    """Return the best clustering that differs from the labels."""
-    places = details.places(data)
-    rows = np.flatnonzero(places >= 0)
-    for shortfall, other in details.others:
-        mine, theirs = labels[rows], other[places[rows]]
-        agreement = float(adjusted_rand_score(mine, theirs))
-        if agreement < ALIKE:
-            renamed = np.full(len(labels), -1)
-            renamed[rows] = matched(mine, theirs, k)
-            return [Alternative(renamed, agreement, shortfall)]
-    return []

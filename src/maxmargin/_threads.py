@@ -1,9 +1,11 @@
-"""One BLAS and OpenMP thread during fits, however many fits overlap in the process."""
+"""Threads of this package: a pool that keeps the order, and one BLAS and OpenMP thread in fits."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock, Thread, local
 from typing import Any
@@ -15,6 +17,34 @@ _inside = 0  # threads that are inside one_thread
 _outer: list[tuple[Any, int]] = []  # process-wide libraries, with their counts before the limit
 _own = local()  # .inside: whether this thread is one of them
 _process_wide: dict[str, bool] = {}  # by path of the library
+
+
+def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> Iterator[Any]:
+    """Yield ``work(item)`` of every item in order, computed by ``n_jobs`` threads.
+
+    Work starts when the first result is requested, and few results are kept in memory at a time.
+
+    Examples
+    --------
+    >>> list(in_order(abs, [-1, 2, -3], 2))
+    [1, 2, 3]
+    """
+    items = list(items)
+    if n_jobs == 1 or len(items) == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > 2 * n_jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 @contextmanager

@@ -27,7 +27,6 @@ _VERSION = "_maxmargin_version"
 # and their state: neither may do more than store values. New estimators and classes of fitted
 # attributes are added by name; no type is trusted because of its package.
 TRUSTED = (
-    "maxmargin._auto.Alternative",
     "maxmargin._auto.MaxMarginClustering",
     "maxmargin._bisecting.BisectingMarginClustering",
     "maxmargin._bisecting.SplitModels",
@@ -44,6 +43,8 @@ TRUSTED = (
     "maxmargin.least_squares._few_labels.Probabilities",
     "maxmargin.least_squares._graph.MixedMap",
     "maxmargin.least_squares._outliers.Outliers",
+    "maxmargin.least_squares._resampling.Alternative",
+    "maxmargin.least_squares._resampling.Resamples",
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",
     "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
     # skops creates the first from the type of an empty array, the others by scipy.sparse.load_npz.

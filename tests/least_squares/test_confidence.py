@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def test_fitted_rows_are_judged_by_the_scores_without_them(model):
     np.testing.assert_array_equal(P.max(axis=1)[typical], model.confidence_[typical])
     assert (P.max(axis=1)[~typical] > model.confidence_[~typical]).all()
     np.testing.assert_array_equal(model.confidence(X), model.confidence_)
-    order = model._calibration.held_out[np.argsort(model.fitted_indices_)]
+    order = model._calibration.found()[0].held_out[np.argsort(model.fitted_indices_)]
     assert (lead_of(order, model.labels_) == model.leave_one_out_margins_[
         np.argsort(model.fitted_indices_)]).all()  # fmt: skip
 
@@ -153,6 +154,25 @@ def test_probabilities_need_resamples_but_outliers_do_not(model):
     # A fit leaves nothing of an earlier one.
     again = MaxMarginClustering(3, random_state=0).fit(X).set_params(n_resamples=0).fit(X)
     assert not hasattr(again, "confidence_") and not hasattr(again, "_calibration")
+
+
+def test_subsamples_are_fitted_when_needed_with_the_same_result_on_any_path():
+    X = clouds()
+    early, late = (MaxMarginClustering(3, random_state=0).fit(X) for _ in range(2))
+    assert not {"confidence_", "stability_", "report_"} & set(vars(early))
+    expected = early.confidence_
+    X[:] = 0.0  # the caller's rows are no longer needed
+    stored = pickle.loads(pickle.dumps(late))
+    on_threads = late.set_params(n_jobs=2).fit(clouds())
+    for model in (stored, on_threads):
+        np.testing.assert_array_equal(model.confidence_, expected)
+        assert model.report_ == early.report_ and model.stability_ == early.stability_
+    kernel = rbf_kernel(clouds(), gamma=0.1)
+    models = [MaxMarginClustering(3, kernel="precomputed", random_state=0) for _ in range(2)]
+    expected = models[0].fit(kernel).confidence_
+    models[1].fit(kernel)
+    kernel[:] = 0.0
+    np.testing.assert_array_equal(models[1].confidence_, expected)
 
 
 # -- outliers --------------------------------------------------------------------------------------

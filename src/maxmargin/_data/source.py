@@ -15,13 +15,14 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
+
+from .._threads import in_order
 
 # OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits hardly
 # depend on how the rows are blocked.
@@ -203,21 +204,7 @@ def each_block(n_rows: int, work: Callable[[int, int], Any], n_jobs: int = 1) ->
     [16384, 3616]
     """
     bounds = [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
-    if n_jobs == 1 or len(bounds) == 1:
-        yield from (work(*b) for b in bounds)
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            for b in bounds:
-                waiting.append(pool.submit(work, *b))
-                if len(waiting) > 2 * n_jobs:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    yield from in_order(lambda block: work(*block), bounds, n_jobs)
 
 
 def all_equal(column: np.ndarray) -> bool:

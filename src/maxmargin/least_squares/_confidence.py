@@ -23,7 +23,7 @@ from .._core.model import Model, decisions, lead_of, margin_block
 from .._core.rows import Block
 from .._data.source import BlockResult, RowSource
 from ._outliers import Outliers, outlier_block
-from ._resampling import rematched
+from ._resampling import Resamples, rematched
 
 COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
 AHEAD = 1e-6  # relative lead of a row's own cluster over equally probable ones
@@ -205,12 +205,11 @@ def row_certainty(
     calibration = model.extras.get("_calibration")
     if calibration is None:
         return found
-    if isinstance(calibration, Calibration):
-        margins = np.where(fitted, details.margins[places], lead)
-        confidence = calibration.confidence(margins, labels)
-    else:  # scores are probabilities
-        mapped = model.features.rows(rows, data.n_jobs)
-        blocks = mapped.run(partial(probability_block, calibration=calibration), model.shared())[1]
-        confidence = np.concatenate(list(blocks))[np.arange(len(labels)), labels]
-    found["confidence_"] = confidence * outliers.typicality(p_values)
-    return found
+    typicality = outliers.typicality(p_values)
+    if isinstance(calibration, Resamples):  # for the confidence, when it is first needed
+        return found | {"_certainty": (np.where(fitted, details.margins[places], lead), typicality)}
+    # Scores are probabilities.
+    mapped = model.features.rows(rows, data.n_jobs)
+    blocks = mapped.run(partial(probability_block, calibration=calibration), model.shared())[1]
+    confidence = np.concatenate(list(blocks))[np.arange(len(labels)), labels]
+    return found | {"confidence_": confidence * typicality}

@@ -25,6 +25,7 @@ from .._core.model import Model, lead_of, trained
 from .._core.rivals import agreement
 from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
+from .._threads import in_order, one_thread
 from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
@@ -40,7 +41,7 @@ from ._label_search import (
     settle,
 )
 from ._links import search_with_links
-from ._resampling import SHARE, pair_agreement, subsamples
+from ._resampling import SHARE, Resamples, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
 from ._settings import Settings as Settings
 from ._similarity import (
@@ -197,10 +198,6 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
     margins = lead_of(loo, labels)
-    calibration, stability = None, 0.0
-    if s.n_resamples:
-        again = replace(given, connected=connected is not None and links is None)
-        calibration, stability = _resampled(data, chosen, labels, loo, again)
     if data.initial is None and not (known >= 0).any():
         warn_about_sizes(fmap, X, weights, settings, s)
     lower = [other for other in found.others if other.value < found.value]
@@ -221,8 +218,9 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
         "fitted_indices_": data.source[chosen],
         **compared,
     }
-    if calibration is not None:
-        extras |= {"stability_": stability, "_calibration": calibration}
+    if s.n_resamples:
+        again = replace(given, connected=connected is not None and links is None)
+        extras["_calibration"] = _resamples(data, chosen, labels, loo, again)
     return Model(
         fmap,
         coef=coef if basis is None else coef @ basis,
@@ -432,11 +430,18 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
 # -- confidence ------------------------------------------------------------------------------------
 
 
-def _resampled(data: FitInput, chosen, labels, loo, s: Settings) -> tuple[Calibration, float]:
+def _resamples(data: FitInput, chosen, labels, loo, s: Settings) -> Resamples:
     """Return the calibration of the confidence and the stability, from fits of subsamples."""
+    rng = data.rng.spawn(1)[0]
     rows = np.arange(len(labels))
     if len(rows) > RESAMPLED_ROWS:
-        rows = np.sort(data.rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+        rows = np.sort(rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
+    X, places = data.X.take(chosen[rows]), np.arange(len(rows))  # a copy: the caller's may change
+    part = replace(
+        data.part(chosen[rows]),
+        X=MemoryRows(X[:, chosen[rows]] if s.precomputed else X),
+        source=places, inverse=places, initial=None, constraints=None, n_jobs=1, watch=_unwatched,
+    )  # fmt: skip
     quicker = replace(
         s,
         n_init=RESAMPLE_STARTS,
@@ -447,14 +452,27 @@ def _resampled(data: FitInput, chosen, labels, loo, s: Settings) -> tuple[Calibr
     )
     # Not possible if a subsample has fewer rows than there are clusters.
     count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
-    resampled = np.full((count, len(labels)), -1)
-    for row, drawn in zip(resampled, subsamples(len(rows), count, data.rng)):
-        part = rows[drawn]
-        smaller = replace(data.part(chosen[part]), initial=None)
+    drawn = list(zip(subsamples(len(rows), count, rng), rng.spawn(count)))
+
+    def fitted(one) -> np.ndarray:
+        some, own_rng = one
+        smaller = replace(part.part(some), rng=own_rng)
         if s.precomputed:
-            smaller = replace(smaller, X=smaller.X.columns(chosen[part]))
+            smaller = replace(smaller, X=smaller.X.columns(some))
         # Subsamples are to differ by their rows, not by a search that is shorter.
-        row[part] = fit_least_squares(smaller, quicker, labels[part]).details.labels
-    agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
-    stability = float(agreement.mean()) if len(agreement) else 0.0
-    return calibrate(loo, labels, resampled), stability
+        with one_thread():
+            return fit_least_squares(smaller, quicker, labels[rows[some]]).details.labels
+
+    def compute() -> tuple[Calibration, float]:
+        resampled = np.full((count, len(labels)), -1)
+        for row, (some, _), found in zip(resampled, drawn, in_order(fitted, drawn, data.n_jobs)):
+            row[rows[some]] = found
+        agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
+        stability = float(agreement.mean()) if len(agreement) else 0.0
+        return calibrate(loo, labels, resampled), stability
+
+    return Resamples(compute)
+
+
+def _unwatched(_objective: float) -> None:
+    """Observe nothing."""

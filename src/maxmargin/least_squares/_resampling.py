@@ -5,13 +5,60 @@ Labels of resamples are arrays of shape (n_resamples, n) with -1 where a row was
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
+from .._threads import one_thread
+
+ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
+
+
+class Resamples:
+    """Calibration and stability of a fit, from subsamples that are clustered when first needed.
+
+    A copy by pickle has the results, not the rows.
+
+    Parameters
+    ----------
+    compute : callable
+        Returns the calibration and the stability.
+    order : ndarray of shape (k,), optional
+        Order of the clusters, if they were renumbered.
+    """
+
+    def __init__(self, compute: Callable[[], tuple[Any, float]], order: np.ndarray | None = None):
+        self._compute: Callable[[], tuple[Any, float]] | None = compute
+        self._order = order
+
+    def renumbered(self, order: np.ndarray) -> Resamples:
+        """Return the same with the clusters in this order."""
+        assert self._compute is not None and self._order is None
+        return Resamples(self._compute, order)
+
+    def found(self) -> tuple[Any, float]:
+        """Return the calibration and the stability."""
+        compute = self._compute  # another thread may be here, too, and find the same
+        if compute is not None:
+            with one_thread():
+                calibration, stability = compute()
+            if self._order is not None:
+                calibration = calibration.renumbered(self._order)
+            self._found = calibration, stability
+            self._compute = None
+        return self._found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"found": self.found()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._compute, self._found = None, tuple(state["found"])
 
 
 def subsamples(
@@ -85,3 +132,41 @@ def rematched(labels: np.ndarray, resampled: np.ndarray, k: int) -> np.ndarray:
         drawn = np.flatnonzero(found >= 0)
         row[drawn] = matched(labels[drawn], found[drawn], k)
     return renamed
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A second clustering that the search found.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        Labels, matched to ``labels_``; -1 for rows that were not in the fit.
+    agreement : float
+        Adjusted Rand index with ``labels_``.
+    shortfall : float
+        Relative difference of its objective to the best.
+    """
+
+    labels: np.ndarray
+    agreement: float
+    shortfall: float
+
+
+def alternative_clusterings(
+    labels: np.ndarray, places: np.ndarray, others: list[tuple[float, np.ndarray]], k: int
+) -> list[Alternative]:
+    """Return the best of other clusterings that differs from the labels, if there is one.
+
+    ``others`` are the shortfalls and labels of the fitted rows; ``places`` says which of them each
+    row is, or -1.
+    """
+    rows = np.flatnonzero(places >= 0)
+    for shortfall, other in others:
+        mine, theirs = labels[rows], other[places[rows]]
+        agreement = float(adjusted_rand_score(mine, theirs))
+        if agreement < ALIKE:
+            renamed = np.full(len(labels), -1)
+            renamed[rows] = matched(mine, theirs, k)
+            return [Alternative(renamed, agreement, shortfall)]
+    return []
