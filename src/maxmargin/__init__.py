@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ._auto import MaxMarginClustering
     from ._bisecting import BisectingMarginClustering
     from ._callbacks import TimeLimit
+    from ._report import report
     from .active import PairQueries
     from .alternating._estimator import AlternatingMarginClustering
     from .constraints import PairwiseConstraints
@@ -41,6 +42,7 @@ __all__ = [
     "describe_clusters",
     "explain_clusters",
     "open_rows",
+    "report",
     "segment_image",
     "select_parameters",
 ]
@@ -62,6 +64,7 @@ _HOMES = {
     "describe_clusters": ".inspection",
     "explain_clusters": ".inspection",
     "open_rows": ".io",
+    "report": "._report",
     "segment_image": ".segmentation",
     "select_parameters": ".model_selection",
 }

@@ -1,0 +1,298 @@
+"""What a page shows of a model and its rows, as values for JSON.
+
+The labels are those of ``predict`` on all rows. Points, cells and pictures are those of a sample.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import PCA
+
+from .._core.model import lead_of
+from ..display import _project, row_margins
+from ._rows import Rows
+
+SHOWN_ROWS = 4000
+SHOWN_COLUMNS = 40
+FEATURES = 8  # of a cluster's card
+CARD_ROWS = 6  # most and least certain rows of a card
+CELL_BYTES = PICTURE_BYTES = 3_500_000
+
+
+def fitted_view(model: Any, rows: Rows, labels: Any = None, scores: Any = None) -> dict[str, Any]:
+    """Return everything that the data and the fitted model determine.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        The fitted model.
+    rows : Rows
+        Rows as ``model.predict`` accepts them.
+    labels : ndarray of shape (n_samples,), optional
+        Clusters of the rows; by default those of ``predict``.
+    scores : ndarray of shape (n_samples, n_clusters), optional
+        ``model.decision_function`` of all rows, if it is known.
+    """
+    if scores is None:
+        scores = np.asarray(_quietly(model.decision_function, rows.X))
+    labels = scores.argmax(axis=1) if labels is None else np.asarray(labels)
+    k, last = scores.shape[1], last_step(model)
+    certain, unsure = _card_rows(labels, scores)
+    shown = _shown(rows.n, np.concatenate([*certain, *unsure]))
+    Z = model[:-1].transform(rows.take(shown)) if last is not model else rows.take(shown)
+    measure, level = _certainty(last, Z, scores[shown])
+    features = _features(model, rows, labels, shown)
+    columns = _columns(rows, features)
+    sizes = np.bincount(labels, minlength=k)
+    return {
+        "n_rows": rows.n,
+        "n_columns": rows.X.shape[1],
+        "n_clusters": k,
+        "points": {
+            "row": shown.tolist(),
+            "label": labels[shown].tolist(),
+            "level": np.round(level, 3).tolist(),
+            "maps": _maps(Z, scores[shown]),
+        },
+        "measure": measure,
+        "clusters": [
+            {
+                "size": int(sizes[c]),
+                "level": _mean(level[labels[shown] == c]),
+                "certain": certain[c].tolist(),
+                "unsure": unsure[c].tolist(),
+                "features": features.get(c, []),
+            }
+            for c in range(k)
+        ],
+        "columns": columns["names"],
+        "spreads": columns["spreads"],
+        "has_pictures": rows.has_pictures,
+        **_row_content(rows, columns["places"], certain, unsure, shown),
+        "confusion": _confusion(last, Z, labels[shown], k),
+        "runner_up": _runner_up(last, labels, shown, k),
+        "sentences": list(getattr(last, "report_", [])),
+        "stability": _number(getattr(last, "stability_", None)),
+        "history": [_number(v) for v in np.asarray(getattr(last, "history_", ())).tolist()],
+        "objective": _number(getattr(last, "objective_", None)),
+        "stop_reason": str(getattr(last, "stop_reason_", "")),
+        "settings": _settings(model),
+    }
+
+
+def number_view(model: Any, rows: Rows) -> dict[str, Any] | None:
+    """Return how sure the number of clusters is, by the density of a sample of the rows."""
+    from ..model_selection import choose_n_clusters
+
+    last = last_step(model)
+    if getattr(last, "kernel", None) == "precomputed" or rows.n < 10:
+        return None
+    sample = rows.take(_shown(rows.n, np.empty(0, int)))
+    Z = model[:-1].transform(sample) if last is not model else sample
+    try:
+        choice = choose_n_clusters(Z, random_state=0)
+    except ValueError:  # columns that are no numbers, for a model that prepares them itself
+        return None
+    curve = choice.separation if choice.separation is not None else choice.stability
+    return {
+        "k": choice.k_values.tolist(),
+        "height": [_number(v) for v in np.asarray(curve).tolist()],
+        "what": "separation" if choice.separation is not None else "stability",
+        "chosen": int(choice.n_clusters),
+        "uncertain": bool(choice.uncertain),
+        "statement": choice.statement,
+    }
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator at the end of a pipeline."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def _quietly(method: Any, X: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.filterwarnings("ignore", message="X has feature names")
+        return method(X)
+
+
+def _shown(n: int, needed: np.ndarray) -> np.ndarray:
+    if n <= SHOWN_ROWS:
+        return np.arange(n)
+    sample = np.random.default_rng(0).choice(n, SHOWN_ROWS, replace=False)
+    return np.union1d(sample, needed).astype(np.int64)
+
+
+def _card_rows(labels: np.ndarray, scores: np.ndarray) -> tuple[list, list]:
+    """Return the rows with the largest and the smallest margins of every cluster."""
+    margins = lead_of(scores, labels) if scores.shape[1] > 1 else scores[:, 0]
+    certain, unsure = [], []
+    for cluster in range(scores.shape[1]):
+        mine = np.flatnonzero(labels == cluster)
+        order = mine[np.argsort(-margins[mine], kind="stable")]
+        certain.append(order[:CARD_ROWS])
+        unsure.append(order[CARD_ROWS:][::-1][:CARD_ROWS])
+    return certain, unsure
+
+
+def _certainty(last: Any, Z: Any, scores: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return what points show by their size, and its values from 0 to 1."""
+    if hasattr(last, "_calibration"):
+        return "confidence", np.asarray(_quietly(last.confidence, Z))
+    margins = np.maximum(row_margins(scores), 0.0)
+    return "relative margin", np.minimum(margins / max(np.quantile(margins, 0.95), 1e-300), 1.0)
+
+
+def _maps(Z: Any, scores: np.ndarray) -> list[dict[str, Any]]:
+    """Return coordinates: by the scores of the model, and by the columns."""
+    Z = Z if sparse.issparse(Z) else np.asarray(Z, dtype=float)
+    found = []
+    if scores.shape[1] > 2:
+        found.append(("scores of the model", "", "", PCA(2, random_state=0).fit_transform(scores)))
+    else:
+        found.append(("scores of the model", *_margin_map(Z, scores)))
+    if Z.shape[1] == 2 and not sparse.issparse(Z):
+        found.insert(0, ("columns", "first column", "second column", Z))
+    elif min(Z.shape) > 2:
+        axes = "first principal component", "second principal component"
+        plane = PCA(2, svd_solver="arpack", random_state=0).fit_transform(Z)
+        found.append(("principal components", *axes, plane))
+    return [
+        {"name": name, "axes": [x, y], "x": _short(plane[:, 0]), "y": _short(plane[:, 1])}
+        for name, x, y, plane in found
+    ]
+
+
+def _margin_map(Z: Any, scores: np.ndarray) -> tuple[str, str, np.ndarray]:
+    if min(Z.shape) < 2 and Z.shape[1] > 1:  # one row: no component
+        return "", "margin", np.column_stack([np.zeros(len(scores)), scores[:, 0]])
+    plane, x, y = _project(Z, scores)
+    return x, y, plane
+
+
+def _short(values: np.ndarray) -> list[float]:
+    """Return numbers with as many digits as a screen has pixels."""
+    spread = float(np.ptp(values)) or 1.0
+    return np.round(values, max(0, 4 - int(np.floor(np.log10(spread))))).tolist()
+
+
+def _features(model: Any, rows: Rows, labels: np.ndarray, shown: np.ndarray) -> dict[int, list]:
+    """Return the columns that set every cluster apart."""
+    if getattr(last_step(model), "kernel", None) == "precomputed":
+        return {}
+    from ..inspection import explain_clusters
+
+    table = explain_clusters(model, rows.take(shown), rows.names, labels=labels[shown])
+    found: dict[int, list] = {}
+    for record in table.to_dict("records"):
+        mine = found.setdefault(int(record["cluster"]), [])
+        if len(mine) < FEATURES:
+            mine.append(
+                {
+                    "feature": record["feature"],
+                    "difference": _number(record["difference"]),
+                    "importance": _number(record["importance"]),
+                    "typical": _told(record["typical"]),
+                    "rest": _told(record["rest"]),
+                }
+            )
+    return found
+
+
+def _columns(rows: Rows, features: dict[int, list]) -> dict[str, list]:
+    """Return the columns whose cells are shown: all, or those that set clusters apart."""
+    if not rows.has_cells:
+        return {"names": [], "places": [], "spreads": []}
+    if sparse.issparse(rows.X):
+        return {"names": ["largest values"], "places": [], "spreads": [None]}
+    places = list(range(len(rows.names)))
+    if len(places) > SHOWN_COLUMNS:
+        cards = (item["feature"] for c in zip(*features.values()) for item in c)
+        at = {name: j for j, name in enumerate(rows.names)}
+        first = dict.fromkeys(at[name] for name in cards)
+        places = sorted(list(dict.fromkeys([*first, *places]))[:SHOWN_COLUMNS])
+    some = np.linspace(0, rows.n - 1, min(rows.n, SHOWN_ROWS)).astype(int)
+    names = [rows.names[j] for j in places]
+    return {"names": names, "places": places, "spreads": rows.spread(places, some)}
+
+
+def _row_content(rows: Rows, places: list[int], certain, unsure, shown) -> dict[str, Any]:
+    """Return cells and pictures of rows, those of cards first, up to a number of bytes."""
+    order = dict.fromkeys(np.concatenate([*certain, *unsure, shown]).astype(int).tolist())
+    cells: dict[str, list] = {}
+    pictures: dict[str, str] = {}
+    budget = CELL_BYTES
+    if rows.has_cells:
+        listed = list(order)
+        for start in range(0, len(listed), 500):
+            part = listed[start : start + 500]
+            for row, values in zip(part, rows.cells(part, places)):
+                budget -= 8 + sum(len(str(value)) + 3 for value in values)
+                if budget > 0:
+                    cells[str(row)] = values
+            if budget <= 0:
+                break
+    budget = PICTURE_BYTES
+    for row in order if rows.has_pictures else ():
+        picture = rows.picture(row)
+        if picture is not None:
+            budget -= len(picture) + 12
+            if budget <= 0:
+                break
+            pictures[str(row)] = picture
+    ids = {} if rows.ids is None else {str(row): rows.ids[row] for row in order}
+    return {"cells": cells, "pictures": pictures, "ids": ids}
+
+
+def _confusion(last: Any, Z: Any, labels: np.ndarray, k: int) -> list[list[float]] | None:
+    """Return the mean probability of all clusters for the rows of each, under resampling."""
+    if not hasattr(last, "_calibration") or k < 2:
+        return None
+    chances = np.asarray(_quietly(last.predict_proba, Z))
+    mine = [chances[labels == c] for c in range(k)]
+    return [np.round(p.mean(axis=0), 4).tolist() if len(p) else [0.0] * k for p in mine]
+
+
+def _runner_up(last: Any, labels: np.ndarray, shown: np.ndarray, k: int) -> dict[str, Any] | None:
+    """Return the second-best clustering, if the rows are those of the fit."""
+    others = getattr(last, "alternatives_", [])
+    if not others or len(others[0].labels) != len(labels):
+        return None
+    other = others[0]
+    both = other.labels >= 0
+    counts = np.zeros((k, k), int)
+    np.add.at(counts, (labels[both], other.labels[both]), 1)
+    return {
+        "label": other.labels[shown].tolist(),
+        "agreement": round(float(other.agreement), 3),
+        "shortfall": float(other.shortfall),
+        "counts": counts.tolist(),
+    }
+
+
+def _settings(model: Any) -> list[list[str]]:
+    last = last_step(model)
+    steps = [] if last is model else [[name, _line(step)] for name, step in model.steps[:-1]]
+    own = [[name, _line(value)] for name, value in sorted(last.get_params(deep=False).items())]
+    return [["estimator", type(last).__name__], *steps, *own]
+
+
+def _line(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _told(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)[:120]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if value is not None and np.isfinite(value) else None
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return round(float(values.mean()), 3) if len(values) else None

@@ -1,0 +1,166 @@
+"""Reports: they agree with the model, hold everything themselves, and open without a complaint."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_digits, load_wine
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import maxmargin
+from maxmargin import AlternatingMarginClustering, MaxMarginClustering, report
+from maxmargin._report import _view
+from maxmargin._report._rows import Rows
+from maxmargin.persistence import save_model
+
+from .._browser import Browser, needs_browser
+
+HOSTILE = '</script><script>window.bad = 1</script><img src=x onerror="window.bad=1">'
+
+
+@pytest.fixture(scope="module")
+def wine():
+    frame = load_wine(as_frame=True).data
+    return MaxMarginClustering(3, n_resamples=2, random_state=0).fit(frame), frame
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A pipeline over numbers with gaps and a column of names."""
+    rng = np.random.default_rng(0)
+    size = np.r_[rng.normal(0, 1, 60), rng.normal(7, 1, 40)]
+    frame = pd.DataFrame({"size": size, "kind": ["<b>a</b>"] * 60 + ["b"] * 40})
+    frame["weight"] = np.where(rng.random(100) < 0.1, np.nan, size + rng.normal(0, 1, 100))
+    prepared = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["size", "weight"]),
+        (OneHotEncoder(), ["kind"]),
+    )
+    model = make_pipeline(prepared, MaxMarginClustering(2, n_resamples=2, random_state=0))
+    return model.fit(frame), frame
+
+
+def agrees(model, X, page):
+    points = page.view["points"]
+    predicted = model.predict(X)
+    np.testing.assert_array_equal(points["label"], predicted[points["row"]])
+    sizes = [cluster["size"] for cluster in page.view["clusters"]]
+    assert sizes == np.bincount(predicted, minlength=len(sizes)).tolist()
+    for c, cluster in enumerate(page.view["clusters"]):
+        assert (predicted[cluster["certain"] + cluster["unsure"]] == c).all()
+
+
+def test_a_report_agrees_with_predict(wine, mixed):
+    for model, X in (wine, mixed):
+        page = report(model, X)
+        assert page.view["points"]["row"] == list(range(len(X)))
+        agrees(model, X, page)
+    plain = AlternatingMarginClustering(2, random_state=0).fit(wine[1].to_numpy())
+    agrees(plain, wine[1].to_numpy(), report(plain, wine[1].to_numpy()))
+
+
+def test_a_report_of_many_rows_shows_some_and_counts_all(monkeypatch, wine):
+    model, X = wine
+    many = pd.concat([X] * 3, ignore_index=True)
+    monkeypatch.setattr(_view, "SHOWN_ROWS", 50)
+    page = report(model, many)
+    assert 50 <= len(page.view["points"]["row"]) < 120
+    agrees(model, many, page)
+
+
+def test_cells_and_pictures_stay_within_their_bytes(monkeypatch):
+    X = np.tile(np.arange(16.0), (300, 1))
+    monkeypatch.setattr(_view, "PICTURE_BYTES", 10_000)
+    monkeypatch.setattr(_view, "CELL_BYTES", 10_000)
+    rows, none = Rows(X, images=[f"{i}.png" for i in range(300)]), [np.empty(0, int)]
+    assert 10 < len(_view._row_content(rows, [0, 1], none, none, np.arange(300))["cells"]) < 1000
+    pixels = Rows(X, images=(4, 4))
+    found = _view._row_content(pixels, [], none, none, np.arange(300))
+    assert 10 < len(found["pictures"]) < 100 and not found["cells"]
+
+
+def test_rows_of_words_are_told_by_their_largest_values():
+    X = sparse.csr_matrix(np.array([[0, 2.0, 5.0], [1.0, 0, 0]]))
+    assert Rows(X, ["a", "b", "c"]).cells([0], []) == [["c 5, b 2"]]
+
+
+def test_pictures_are_found_and_bad_ones_are_refused(tmp_path):
+    digits = load_digits(as_frame=True).data[:20]
+    assert Rows(digits).picture(3).startswith("data:image/png;base64,")
+    from PIL import Image
+
+    path = str(tmp_path / "a.png")
+    Image.fromarray(np.zeros((300, 200, 3), np.uint8)).save(path)
+    rows = Rows(pd.DataFrame({"file": [path, "missing.png"], "x": [1.0, 2.0]}))
+    assert rows.picture(0).startswith("data:image/jpeg") and rows.picture(1) is None
+    with pytest.raises(ValueError, match="images=\\(8, 9\\) does not fit rows of 64 columns"):
+        report(MaxMarginClustering(2).fit(digits), digits, images=(8, 9))
+    with pytest.raises(ValueError, match="images has 2 pictures; X has 20 rows"):
+        Rows(digits, images=["a.png", "b.png"])
+    with pytest.raises(ValueError, match="feature_names has 1 names; X has 64 columns"):
+        Rows(digits, ["a"])
+
+
+def test_a_page_holds_everything_itself_and_escapes_cells(mixed):
+    model, X = mixed
+    X = X.assign(kind=["b" if k == "b" else "<b>a</b>" for k in X["kind"]])
+    text = report(model, X, title=HOSTILE).html
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text)
+    assert HOSTILE not in text and "<b>a" not in text
+    view = json.loads(re.search(r'id="view">(.*?)</script>', text, re.S)[1])
+    assert view["title"] == HOSTILE and view["cells"]["0"][1] == "<b>a</b>"
+    shown = report(model, X)._repr_html_()
+    assert shown.startswith("<iframe sandbox=") and "<script" not in shown
+
+
+def test_the_command_writes_a_page(tmp_path, monkeypatch, capsys, wine):
+    from maxmargin.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    save_model(wine[0], "m.skops")
+    wine[1].to_csv("wine.csv", index=False)
+    assert main(["report", "m.skops", "wine.csv", "--out", "r.html", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cluster_sizes"] == wine[0].cluster_sizes_.tolist()
+    assert (tmp_path / "r.html").stat().st_size == told["bytes"] < 10_000_000
+    assert main(["report", "m.skops", "wine.csv", "--out", "r.pdf"]) == 2
+    assert main(["report", "m.skops", "wine.csv", "--image-shape", "3by3"]) == 2
+
+
+def test_unfitted_models_are_refused():
+    with pytest.raises(ValueError, match="not fitted"):
+        maxmargin.report(MaxMarginClustering(2), np.eye(4))
+
+
+@needs_browser
+def test_reports_open_without_errors_or_requests(tmp_path, wine, mixed):
+    model, X = mixed
+    report(model, X, title=HOSTILE).save(tmp_path / "mixed.html")
+    report(*wine).save(tmp_path / "wine.html")
+    digits = load_digits(n_class=3, as_frame=True).data[:150]
+    model = MaxMarginClustering(3, n_resamples=2, random_state=0).fit(digits)
+    report(model, digits).save(tmp_path / "digits.html")
+    words = sparse.csr_matrix(np.random.default_rng(0).poisson(0.05, (80, 60)).astype(float))
+    model = MaxMarginClustering(2, n_resamples=2, random_state=0).fit(words)
+    report(model, words, feature_names=[f"<i>{j}" for j in range(60)]).save(tmp_path / "text.html")
+    with Browser() as browser:
+        for page in sorted(tmp_path.glob("*.html")):
+            browser.requests.clear()
+            browser.open(page.as_uri())
+            fetched = [url for url in browser.requests if not url.startswith("data:")]
+            assert fetched == [page.as_uri()]
+            assert browser.run(
+                "window.bad === undefined && !document.querySelector('b, i:not([style])')"
+            )
+            assert browser.run("document.documentElement.scrollWidth - innerWidth") <= 0
+            assert browser.run("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+            browser.click(".chip")  # shows the row
+            assert browser.run("document.querySelector('.row-panel h3') !== null")
+        assert browser.console == []
