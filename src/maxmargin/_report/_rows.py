@@ -38,7 +38,7 @@ class Rows:
     """
 
     def __init__(self, X, feature_names=None, images=None, ids=None):
-        self.X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+        self.X: Any = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
         if sparse.issparse(self.X):
             self.X = self.X.tocsr()
         if self.X.ndim != 2:
