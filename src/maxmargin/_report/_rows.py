@@ -38,9 +38,8 @@ class Rows:
     """
 
     def __init__(self, X, feature_names=None, images=None, ids=None):
-        self.X: Any = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
-        if sparse.issparse(self.X):
-            self.X = self.X.tocsr()
+        X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
+        self.X: Any = X
         if self.X.ndim != 2:
             raise ValueError(f"X must have rows and columns, got {self.X.ndim} dimension(s).")
         self.n, n_columns = self.X.shape
