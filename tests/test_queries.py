@@ -15,11 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 
-from maxmargin import PairwiseConstraints, PairwiseMarginClustering
+from maxmargin import (
+    LabelQueries,
+    LeastSquaresMarginClustering,
+    MaxMarginClustering,
+    PairQueries,
+    PairwiseConstraints,
+    PairwiseMarginClustering,
+)
 from maxmargin._answers import Answer, AnswerLog, read_answers, write_answers
 from maxmargin._files import DataError
-from maxmargin.active import PairQueries, implied_classes
+from maxmargin.active import implied_classes
 from maxmargin.cli.main import main
+from maxmargin.least_squares._label_models import Believed, Part
+from maxmargin.least_squares._label_questions import RIDGE, informative_columns
 from maxmargin.metrics import clustering_accuracy
 
 N = 6
@@ -118,6 +127,110 @@ def test_a_fitted_model_suggests_pairs():
     assert all(links.relation(a, b) == 0 for a, b in found)
     again = model.next_pairs(X, 6, constraints=links, random_state=0)
     assert (again == found).all()
+
+
+def test_pairs_with_the_front_door():
+    X, y = make_blobs([12, 12, 12], 2, cluster_std=1.0, random_state=3)
+    front = MaxMarginClustering(3, n_init=1, n_resamples=0, random_state=0)
+    loop = PairQueries(front, X, random_state=0)
+    model = answer_all(loop, y, 12, batch=6).fit()
+    assert loop.constraints.violations(model.labels_).n_links == 0
+    assert clustering_accuracy(y, model.labels_) > 0.9
+    noise = np.random.default_rng(0).normal(size=(30, 2))
+    loop = PairQueries(front.set_params(n_clusters=None), noise, random_state=0)
+    assert len(loop.suggest(3)) == 3  # although there is one cluster
+
+
+# -- labels of rows -------------------------------------------------------------------------------
+
+
+def test_the_next_row_is_that_of_the_largest_expected_change():
+    rng = np.random.default_rng(0)
+    parts = []
+    for family in range(3):
+        B = rng.normal(size=(30, 5))
+        parts.append(Part(family, B @ B.T / 5, 0))
+    columns, known, k = np.arange(0, 30, 2), np.array([3, 7]), 3
+    P = rng.dirichlet(np.ones(k), 30)
+    mixtures = rng.dirichlet(np.ones(3), 2)
+    empty = np.empty(0)
+    models = Believed(mixtures, empty, empty, empty, np.array([0.3, 0.7]), empty)
+    of = [Part(p.family, p.columns[:, columns], 0) for p in parts]
+    closed = np.isin(np.arange(15), [*known, 5])
+    found = informative_columns(of, columns, models, P, known, closed, 3)
+    S = sum(s * p.columns for s, p in zip([0.3, 0.7] @ mixtures, parts))
+    labelled = list(columns[known])
+    for column in found:
+        inner = np.linalg.inv(S[np.ix_(labelled, labelled)] + RIDGE * np.eye(len(labelled)))
+        C = S - S[:, labelled] @ inner @ S[labelled]
+        changes = (1 - (P**2).sum(axis=1)) @ C**2 / (np.diag(C) + RIDGE)
+        free = np.setdiff1d(columns, [*labelled, columns[5]])
+        assert columns[column] == free[changes[free].argmax()]
+        labelled.append(columns[column])
+
+
+def test_labels_of_suggested_rows_are_worth_more_than_of_random_ones():
+    X, y = load_digits(return_X_y=True)
+    few = np.flatnonzero(np.isin(y, (1, 4, 8, 9)))[::4]
+    X, y = X[few], np.searchsorted((1, 4, 8, 9), y[few])
+    quick = MaxMarginClustering(4, n_init=1, random_state=0)
+    loop = LabelQueries(quick, X, random_state=0)
+    while len(loop.answers) < 20:
+        rows = loop.suggest(5)
+        loop.tell(rows, y[rows])
+    assert len({row for row, _ in loop.answers}) == 20
+    reached = np.mean(loop.fit().labels_ == y)
+    by_chance = []
+    for seed in range(2):
+        known = np.full(len(y), -1)
+        rows = np.random.default_rng(seed).permutation(len(y))[:20]
+        known[rows] = y[rows]
+        model = quick.fit(X, partial_labels=known)
+        by_chance.append(np.mean(model.labels_ == y))
+    assert reached > np.mean(by_chance)
+
+
+def test_questions_end_when_answers_change_nothing():
+    X, y = make_blobs([40, 40, 40], 2, cluster_std=0.5, random_state=3)
+    X = np.concatenate([X, X[:5]])  # equal rows are one question
+    y = np.append(y, y[:5])
+    loop = LabelQueries(LeastSquaresMarginClustering(3, random_state=0), X, random_state=0)
+    assert clustering_accuracy(y, loop.labels()) == 1.0
+    while len(rows := loop.suggest(3)):
+        loop.tell(rows, y[rows])
+        assert loop.statement is None
+    assert 10 <= len(loop.answers) <= 18
+    assert "changed the classes of 0 of 120 rows" in loop.statement
+    assert (loop.labels() == y).all() and (loop.fit().labels_ == y).all()
+    row, c = loop.undo()
+    assert c == y[row] and loop.statement is None
+    endless = LabelQueries(MaxMarginClustering(2), X[:9], tol=0, random_state=0)
+    while len(rows := endless.suggest(4)):
+        endless.tell(rows, np.full(len(rows), -1))  # don't know
+    assert sorted(row for row, _ in endless.answers) == list(range(9))
+    assert endless.statement == "No row is left to ask about."
+    assert (endless.partial_labels == -1).all()
+
+
+def test_classes_beyond_the_number_of_clusters_found():
+    X, y = make_blobs([30, 30], 2, cluster_std=0.5, random_state=0)
+    known = np.full(60, -1)
+    known[:4] = y[:4]
+    loop = LabelQueries(MaxMarginClustering(random_state=0), X, partial_labels=known)
+    loop.tell([7], [2])
+    assert loop.suggest(1) not in (0, 1, 2, 3, 7)
+    assert loop.fit().n_clusters_ == 3 and loop.labels()[7] == 2
+    assert loop.undo() == (7, 2) and loop.undo() is None
+    with pytest.raises(ValueError, match="classes must lie between 0 and 1"):
+        LabelQueries(MaxMarginClustering(2), X).tell([0], [2])
+    with pytest.raises(ValueError, match="row numbers must lie between 0 and 59"):
+        loop.tell([60], [0])
+    with pytest.raises(ValueError, match="one class, a whole number"):
+        loop.tell([1], ["a"])
+    with pytest.raises(ValueError, match="n must be an integer"):
+        loop.suggest(0)
+    with pytest.raises(ValueError, match="tol must be"):
+        LabelQueries(MaxMarginClustering(2), X, tol=-1)
 
 
 # -- files of answers -----------------------------------------------------------------------------
@@ -249,6 +362,8 @@ def test_label_asks_and_writes(people, talk, tmp_path):
     assert "taken back" in told
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 41
     assert PairwiseConstraints.load(path.with_suffix(".links.csv")).n_links == 2
+    code, out, told = talk(path, "q\n", "--json", "--method", "auto", "--n-resamples", "0")
+    assert code == 0 and json.loads(out)["violated"] == 0, told
 
 
 def test_label_killed_after_any_answer_keeps_every_answer(people, talk):

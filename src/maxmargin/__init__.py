@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ._bisecting import BisectingMarginClustering
     from ._callbacks import TimeLimit
     from ._report import report
-    from .active import PairQueries
+    from .active import LabelQueries, PairQueries
     from .alternating._estimator import AlternatingMarginClustering
     from .constraints import PairwiseConstraints
     from .cutting_plane._estimator import CuttingPlaneMarginClustering
@@ -29,6 +29,7 @@ __all__ = [
     "AlternatingMarginClustering",
     "BisectingMarginClustering",
     "CuttingPlaneMarginClustering",
+    "LabelQueries",
     "LeastSquaresMarginClustering",
     "MaxMarginClustering",
     "MultipleKernelMarginClustering",
@@ -52,6 +53,7 @@ _HOMES = {
     "AlternatingMarginClustering": ".alternating",
     "BisectingMarginClustering": "._bisecting",
     "CuttingPlaneMarginClustering": ".cutting_plane",
+    "LabelQueries": ".active",
     "LeastSquaresMarginClustering": ".least_squares",
     "MaxMarginClustering": "._auto",
     "PairQueries": ".active",

@@ -1,4 +1,8 @@
-"""Active learning of pairwise constraints: suggest -> answer -> tell.
+"""Questions to a person about pairs of rows, or about the classes of rows.
+
+Both classes have the same loop: ``suggest``, answer, ``tell``. :class:`LabelQueries` asks for the
+class of a row, the one whose label is expected to change the answer most
+(``least_squares/_label_questions.py``). :class:`PairQueries` asks whether two rows belong together.
 
 With many clusters, random pairs are mostly cannot-links, which carry little information. Here rows
 are assigned to neighbourhoods: groups of rows with known must-links inside a group and known
@@ -18,20 +22,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from ._core.model import lead_of
+from ._auto import MaxMarginClustering
+from ._core.dedup import make_input
+from ._row_kinds import kind_of_rows
+from ._threads import one_thread
 from .constraints import PairwiseConstraints
+from .least_squares._label_questions import LabelQuestions
+from .pairwise._questions import excluded_classes, neighbourhoods, suggested_pairs
 
-__all__ = ["PairQueries", "implied_classes"]
+__all__ = ["LabelQueries", "PairQueries", "implied_classes"]
 
 SAME, DIFFERENT, UNKNOWN = 1, -1, 0
-LOOP_ALPHA = 0.01  # of the models that only select queries
-NEAR_SHARE = 3  # rows with small margins are taken from a random third, so that they differ
+LOOP_ALPHA, LOOP_ROWS = 0.01, 2000  # of the models that only select queries
 
 
 def implied_classes(constraints: PairwiseConstraints, n_clusters: int) -> np.ndarray | None:
@@ -59,54 +70,17 @@ def implied_classes(constraints: PairwiseConstraints, n_clusters: int) -> np.nda
     array([ 0,  0,  1,  0, -1])
     """
     groups, apart = constraints.closure()
-    found = _neighbourhoods(groups, apart, n_clusters)
+    found = neighbourhoods(groups, apart, n_clusters)
     if len(found) < n_clusters:
         return None
     classes = np.full(groups.max() + 1, -1)
     classes[found] = np.arange(n_clusters)
     while True:
-        excluded = _excluded(classes, apart, n_clusters)
+        excluded = excluded_classes(classes, apart, n_clusters)
         decided = np.flatnonzero((excluded.sum(axis=1) == n_clusters - 1) & (classes < 0))
         if len(decided) == 0:
             return classes[groups]
         classes[decided] = excluded[decided].argmin(axis=1)
-
-
-def _neighbourhoods(groups, apart, k: int) -> list[int]:
-    """Return at most k groups with cannot-links between all of them, larger ones first."""
-    sizes = np.bincount(groups)
-    linked = np.unique(apart)
-    near: dict[int, set[int]] = {}
-    for a, b in apart.tolist():
-        near.setdefault(a, set()).add(b)
-        near.setdefault(b, set()).add(a)
-    candidates = linked[np.lexsort((linked, -sizes[linked]))].tolist()
-    best: list[int] = []
-    for first in candidates[:50]:
-        chosen = [first]
-        for group in candidates:
-            if len(chosen) == k:
-                break
-            if near[group].issuperset(chosen):
-                chosen.append(group)
-        if len(chosen) > len(best):
-            best = chosen
-        if len(best) == k:
-            break
-    if not best:
-        largest = int(sizes.argmax())
-        best = [largest] if sizes[largest] > 1 else []
-    return best
-
-
-def _excluded(classes, apart, k: int) -> np.ndarray:
-    """Return whether each group (first axis) is known not to belong to each class."""
-    out = np.zeros((len(classes), k), bool)
-    for a, b in ((0, 1), (1, 0)):
-        other = classes[apart[:, b]]
-        known = other >= 0
-        out[apart[known, a], other[known]] = True
-    return out
 
 
 class PairQueries:
@@ -114,7 +88,7 @@ class PairQueries:
 
     Parameters
     ----------
-    estimator : PairwiseMarginClustering
+    estimator : PairwiseMarginClustering or MaxMarginClustering
         Cloned; :meth:`fit` fits it with all answers.
     X : array-like of shape (n_samples, n_features)
         Rows to cluster.
@@ -127,8 +101,7 @@ class PairQueries:
 
     Examples
     --------
-    >>> from maxmargin import PairwiseMarginClustering
-    >>> from maxmargin.active import PairQueries
+    >>> from maxmargin import PairQueries, PairwiseMarginClustering
     >>> from sklearn.datasets import make_blobs
     >>> X, y = make_blobs(60, centers=3, random_state=0)
     >>> loop = PairQueries(PairwiseMarginClustering(3, random_state=0), X, random_state=0)
@@ -218,8 +191,9 @@ class PairQueries:
 
     def _fitted(self, model):
         links = self.constraints
-        classes = implied_classes(links, model.n_clusters)
-        if classes is not None and links.contradiction(model.n_clusters, classes) is None:
+        k = model.n_clusters
+        classes = None if k is None else implied_classes(links, k)
+        if classes is not None and links.contradiction(k, classes) is None:
             # Links that follow from the classes are left out: held out, they would still be known.
             pairs = links.links()
             both = (classes[pairs.first] >= 0) & (classes[pairs.second] >= 0)
@@ -258,13 +232,20 @@ class PairQueries:
     def _loop_model(self):
         """Return a quickly fitted model that selects the queries."""
         if self._model is None:
-            quick = clone(self.estimator).set_params(on_conflict="soft")
-            if quick.alpha == "cv":
-                quick.set_params(alpha=LOOP_ALPHA)
+            quick = clone(self.estimator)
+            given = quick.get_params()
+            changed = {"on_conflict": "soft", "n_resamples": 0}
+            if given.get("alpha") == "cv":
+                changed["alpha"] = LOOP_ALPHA
+            if given["kernel"] != "precomputed" and "max_samples" in given:
+                changed["max_samples"] = min(LOOP_ROWS, given["max_samples"] or LOOP_ROWS)
+            quick.set_params(**{name: changed[name] for name in changed if name in given})
             with warnings.catch_warnings():
                 # The first fits have no links, and clusters may be empty.
                 warnings.simplefilter("ignore", UserWarning)
                 self._model = self._fitted(quick)
+                if getattr(self._model, "n_clusters_", 2) == 1:  # pairs can tell of a second one
+                    self._model = self._fitted(quick.set_params(n_clusters=2))
         return self._model
 
     def _asked(self) -> set[tuple[int, int]]:
@@ -281,72 +262,218 @@ class PairQueries:
         return np.array(found, np.int64).reshape(-1, 2)
 
 
-def suggested_pairs(scores, n, constraints, random, asked: Iterable = ()) -> np.ndarray:
-    """Return pairs to ask about, given the scores (n_samples, k) of a model and the links.
+class LabelQueries:
+    """Active learning of labels, with an ask-and-tell interface: which class is this row?
+
+    Rows are selected by the expected change of the answer (see :meth:`suggest`), with the
+    similarities of :class:`MaxMarginClustering`, whichever estimator is fitted at the end.
+
+    Parameters
+    ----------
+    estimator : MaxMarginClustering, or another estimator with ``partial_labels``
+        Cloned; :meth:`fit` fits it with all answers.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to cluster, or a kernel matrix if ``kernel="precomputed"``.
+    partial_labels : array-like of shape (n_samples,), optional
+        Labels known in advance, -1 if unknown.
+    tol : float, default=0.005
+        Stop if this fraction of the rows, or less, changed their classes during the last answers:
+        ten, or two for each class if those are more. 0 asks on as long as there are rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the candidates and of the clusters among which questions are selected.
+
+    Attributes
+    ----------
+    answers : list of tuple of int
+        Rows and their classes, in the order of the answers; -1 for "don't know".
+    statement : str or None
+        Why no more questions are suggested; None as long as there are some.
 
     Examples
     --------
-    >>> scores = np.array([[3.0, 0.0], [2.0, 0.0], [0.2, 0.0], [0.0, 3.0]])
-    >>> links = PairwiseConstraints(4, cannot_link=[(0, 3)])
-    >>> pairs = suggested_pairs(scores, 2, links, np.random.RandomState(0))
-    >>> sorted(pairs[:, 0].tolist())
-    [1, 2]
+    >>> from maxmargin import LabelQueries, MaxMarginClustering
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=3, cluster_std=0.5, random_state=0)
+    >>> loop = LabelQueries(MaxMarginClustering(3, random_state=0), X, random_state=0)
+    >>> rows = loop.suggest(3)
+    >>> sorted(y[rows].tolist())
+    [0, 1, 2]
+    >>> model = loop.tell(rows, y[rows]).fit()
+    >>> float((model.labels_ == y).mean()) > 0.9
+    True
     """
-    k, asked = scores.shape[1], {tuple(sorted(pair)) for pair in asked}
-    groups, apart = constraints.closure()
-    # Without links a random row is the first neighbourhood.
-    known = _neighbourhoods(groups, apart, k) or [int(groups[random.randint(len(groups))])]
-    classes = np.full(groups.max() + 1, -1)
-    classes[known] = np.arange(len(known))
-    excluded = _excluded(classes, apart, len(known))
-    if len(known) < k:
-        rows = _explored(scores, groups, known, random)
-    else:
-        rows = _consolidated(scores, groups, classes, excluded, n, random)
-    members = [np.flatnonzero(groups == g) for g in known]
-    places = np.stack([scores[m].mean(axis=0) for m in members])
-    found: list[tuple[int, int]] = []
-    for row in rows:
-        for c in np.argsort(((scores[row] - places) ** 2).sum(axis=1), kind="stable"):
-            pair = (int(row), _representative(members[c], scores, row, random))
-            if not excluded[groups[row], c] and tuple(sorted(pair)) not in asked:
-                found.append(pair)
-                break
-        if len(found) >= n:
-            break
-    return np.array(found, np.int64).reshape(-1, 2)
+
+    def __init__(self, estimator, X, *, partial_labels=None, tol=0.005, random_state=None):
+        if not isinstance(tol, int | float) or not 0 <= tol < 1:
+            raise ValueError(f"tol must be a number from 0 to 1, got {tol!r}.")
+        self.estimator, self.X, self.tol = estimator, X, tol
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        self.given = np.full(n, -1)
+        if partial_labels is not None:
+            self.given[:] = self._checked(np.arange(n), partial_labels)[1]
+        self.answers: list[tuple[int, int]] = []
+        self.statement: str | None = None
+        self._random = check_random_state(random_state)
+        self._rows: LabelQuestions | None = None
+        self._seen: list[tuple[int, np.ndarray]] = []  # numbers of answers, and labels with them
+
+    @property
+    def partial_labels(self) -> np.ndarray:
+        """All known labels: the initial ones and the answers; -1 if unknown."""
+        known = self.given.copy()
+        for row, c in self.answers:
+            known[row] = c if c >= 0 else known[row]
+        return known
+
+    def tell(self, rows: Iterable, classes: Iterable) -> LabelQueries:
+        """Add answers.
+
+        Parameters
+        ----------
+        rows : array-like of shape (m,)
+            Row numbers; of any rows, suggested or not.
+        classes : array-like of shape (m,)
+            Their classes, numbered from 0; -1 for "don't know".
+
+        Returns
+        -------
+        self : LabelQueries
+            This object.
+        """
+        self.answers += zip(*(part.tolist() for part in self._checked(rows, classes)))
+        self.statement = None
+        return self
+
+    def _checked(self, rows, classes) -> tuple[np.ndarray, np.ndarray]:
+        rows, classes, n = np.asarray(rows).ravel(), np.asarray(classes).ravel(), len(self.given)
+        k = self.estimator.n_clusters
+        whole = rows.dtype.kind in "iu" and classes.dtype.kind in "iu"
+        if len(rows) != len(classes) or (len(rows) and not whole):
+            raise ValueError(
+                f"one class, a whole number, is needed for each row; got {len(rows)} rows and "
+                f"{len(classes)} classes of type {classes.dtype}."
+            )
+        if len(rows) and not 0 <= rows.min() <= rows.max() < n:
+            raise ValueError(f"row numbers must lie between 0 and {n - 1}, got {rows.tolist()}.")
+        if len(rows) and (classes.min() < -1 or (k is not None and classes.max() >= k)):
+            most = "" if k is None else f" and {k - 1} (n_clusters - 1)"
+            raise ValueError(
+                f"classes must lie between 0{most}, or be -1 for unknown; got "
+                f"{np.unique(classes).tolist()}."
+            )
+        return rows, classes
+
+    def undo(self) -> tuple[int, int] | None:
+        """Remove the last answer.
+
+        Returns
+        -------
+        tuple of int or None
+            The row and the class that were removed; None if there was no answer.
+        """
+        self.statement = None
+        last = self.answers.pop() if self.answers else None
+        self._seen = [one for one in self._seen if one[0] <= len(self.answers)]
+        return last
+
+    def fit(self):
+        """Fit a clone of the estimator with all known labels.
+
+        Returns
+        -------
+        estimator
+            The fitted clone.
+        """
+        return clone(self.estimator).fit(self.X, partial_labels=self.partial_labels)
+
+    def suggest(self, n: int = 1) -> np.ndarray:
+        """Suggest rows to ask about next.
+
+        The expected change by the label of a row is large if many rows whose classes are uncertain
+        are similar to it, and to no row whose label is known. The rows of one batch are selected
+        one after the other, each given that the labels of those before it will be known.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Row numbers, most informative first. Fewer than ``n`` if few are left; none if answers
+            no longer change the classes (see ``statement``).
+        """
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1, got {n!r}.")
+        rows = self._question_rows()
+        with one_thread():
+            P = rows.update(self.partial_labels)
+        self.statement = self._settled(P.argmax(axis=1), P.shape[1])
+        if self.statement is not None:
+            return np.empty(0, np.int64)
+        with one_thread():
+            found = rows.most_informative([row for row, _ in self.answers], n)
+        if len(found) == 0:
+            self.statement = "No row is left to ask about."
+        return found
+
+    def labels(self) -> np.ndarray:
+        """Return the classes that the model which selects the questions predicts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Class of every row, -1 for rows beyond ``max_samples``; clusters in an arbitrary order
+            as long as no label is known.
+        """
+        known, rows = self.partial_labels, self._question_rows()
+        with one_thread():
+            return np.where(known >= 0, known, rows.labels(known))
+
+    def _question_rows(self) -> LabelQuestions:
+        if self._rows is None:
+            self._rows = _label_questions(self.estimator, self.X, self.partial_labels, self._random)
+        return self._rows
+
+    def _settled(self, labels: np.ndarray, k: int) -> str | None:
+        """Return the statement that the last answers changed little, or None."""
+        count = len(self.answers)
+        self._seen = [*(one for one in self._seen if one[0] < count), (count, labels)]
+        window = max(10, 2 * k)
+        earlier = [one for one in self._seen if one[0] <= count - window]
+        if not earlier or self.tol == 0:
+            return None
+        before, old = earlier[-1]
+        changed = int((old != labels).sum())
+        if changed > float(self.tol) * len(labels):
+            return None
+        unnamed = np.setdiff1d(np.arange(k), self.partial_labels)
+        rest = f" No row of class {', '.join(map(str, unnamed))} is known." if len(unnamed) else ""
+        return (
+            f"The last {count - before} answers changed the classes of {changed:,} of "
+            f"{len(labels):,} rows: more answers will probably change little.{rest}"
+        )
 
 
-def _representative(members, scores, row, random) -> int:
-    """Return the member of a neighbourhood whose scores are nearest to the row's, among 50."""
-    some = members if len(members) <= 50 else random.choice(members, 50, replace=False)
-    return int(some[((scores[some] - scores[row]) ** 2).sum(axis=1).argmin()])
-
-
-def _explored(scores, groups, known, random) -> np.ndarray:
-    """Return rows in random order; rows far from all neighbourhoods tend to come first."""
-    member = np.isin(groups, known)
-    free = np.flatnonzero(~member)
-    chances = np.ones(len(free))
-    if known:
-        places = np.stack([scores[groups == g].mean(axis=0) for g in known])
-        chances = ((scores[free][:, None] - places[None]) ** 2).sum(axis=2).min(axis=1) + 1e-12
-    return free[np.argsort(-np.log(random.random_sample(len(free))) / chances)]
-
-
-def _consolidated(scores, groups, classes, excluded, n, random) -> np.ndarray:
-    """Return unassigned rows: those with answers first, then small margins and random in turn."""
-    row_class = classes[groups]
-    open_rows = excluded[groups].sum(axis=1) < excluded.shape[1] - 1
-    free = random.permutation(np.flatnonzero((row_class < 0) & open_rows))
-    begun = free[excluded[groups[free]].any(axis=1)]
-    fresh = free[~excluded[groups[free]].any(axis=1)]
-    lead = lead_of(scores, scores.argmax(axis=1))
-    third = fresh[: max(n, len(fresh) // NEAR_SHARE)]
-    unsure = third[np.argsort(lead[third], kind="stable")]
-    mixed = np.empty(2 * max(len(unsure), len(fresh)), np.int64)
-    mixed[:] = -1
-    mixed[0 : 2 * len(unsure) : 2] = unsure
-    mixed[1 : 2 * len(fresh) : 2] = fresh[::-1]
-    ordered = np.concatenate([begun, mixed[mixed >= 0]])
-    return ordered[np.sort(np.unique(ordered, return_index=True)[1])]
+def _label_questions(estimator, X, known, random) -> LabelQuestions:
+    """Return the rows to ask about, with the settings of the front door."""
+    front = MaxMarginClustering(
+        kernel="precomputed" if estimator.kernel == "precomputed" else "auto"
+    )
+    if isinstance(estimator, MaxMarginClustering):
+        front = clone(estimator)
+    front.set_params(n_resamples=0, random_state=random.randint(2**31 - 1))
+    k = estimator.n_clusters
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        if k is None:
+            k = max(front.fit(X).n_clusters_, 2)
+        k = max(k, int(known.max()) + 1)
+        source = front._source(X, reset=True)
+        if not source.in_memory:
+            raise ValueError(f"LabelQueries needs rows in memory, got {type(X).__name__}.")
+        data = make_input(source, None, None, merge=not front._pairwise)
+        data = replace(data, known=known[data.source], rng=front._generator())
+        data = replace(data, n_jobs=effective_n_jobs(front.n_jobs))
+        return LabelQuestions(data, front._settings(k, kind_of_rows(data.X, front.kernel)))

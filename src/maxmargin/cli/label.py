@@ -22,6 +22,7 @@ KEYS = {
     "?": "unknown", "k": "unknown", "don't know": "unknown", "dont know": "unknown",
     "u": "undo", "undo": "undo", "q": "quit", "quit": "quit",
 }  # fmt: skip
+METHODS = ("pairwise", "auto")
 SHOWN_COLUMNS = 20
 
 
@@ -35,9 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     refit = "fit anew after N answers (default: 5)"
     add("--refit", type=positive, default=5, metavar="N", help=refit)
     add("--limit", type=positive, metavar="N", help="stop after N answers")
+    method = "pairwise is quick, auto (MaxMarginClustering) has no settings (default: pairwise)"
+    add("--method", choices=METHODS, default="pairwise", help=method)
     data.add_standardize(parser)
     data.add_outputs(parser, "out", "model")
-    add_options(parser, ["pairwise"])
+    add_options(parser, METHODS)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -50,8 +53,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     data.check_outputs(args, "out", "model")
-    options = {"on_conflict": "soft", **given_options(args, ["pairwise"])}
-    estimator = build_estimator("pairwise", args.n_clusters, options)
+    options = given_options(args, METHODS)
+    if args.method == "pairwise":
+        options = {"on_conflict": "soft", **options}
+    estimator = build_estimator(args.method, args.n_clusters, options)
     table = read_rows(args.data, **data.reading(args))
     X = data.named_rows(table)
     scaler = data.standardizer(X) if args.standardize else None

@@ -124,26 +124,22 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     groups = None if data.links is None else settled_groups(data.links, data.known)
     if groups is not None:
         data = replace(data, known=groups.spread(data.known))
-    chosen = data.chosen(s.max_samples, s.precomputed)
-    X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
-    weights, known = data.weights[chosen], data.known[chosen]
-    labelled = _labelled(known, data.rng)
-    clusterings, first = _without_labels(X, weights, data, s)
-    dense = bool(getattr(first.features, "dense", False))
-    maps = tuple(_maps(X.toarray() if dense else X, X, weights, dense, first, data, s))
-    parts = list(_similarities(maps, X, weights, clusterings, labelled, data.n_jobs))
+    free = label_free(data, s)
+    chosen, weights, known = free.chosen, free.weights, data.known[free.chosen]
+    labelled = labelled_rows(known, data.rng)
+    parts = free.parts(labelled, data.n_jobs)
     models = believed(parts, known[labelled], weights[labelled], labelled, s.n_clusters)
-    fmap = _labelled_map(maps, parts, models, labelled, weights)
+    fmap = _labelled_map(free.maps, parts, models, labelled, weights)
     held = None
     if groups is not None:
         place = np.full(len(data.weights) + 1, -1)
-        place[chosen] = linked_labels(groups.part(chosen), fmap, X, known)
+        place[chosen] = linked_labels(groups.part(chosen), fmap, free.X, known)
         held = place[data.inverse]
     share = weights[labelled] / weights[labelled].sum()
     own = models.left_out[np.arange(len(labelled)), known[labelled]]
     objective = float(-share @ np.log(np.maximum(own, 1e-300)))
     right = models.left_out.argmax(axis=1) == known[labelled]
-    unnamed = _unnamed(clusterings, weights, labelled, data.source[chosen])
+    unnamed = _unnamed(free.clusterings, weights, labelled, data.source[chosen])
     doubted = np.flatnonzero(models.left_out.max(axis=1) > MISTAKEN * own)
     doubted = doubted[np.argsort(own[doubted])]
     return Model(
@@ -169,6 +165,34 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
             chosen, _sentences(parts, models, float(share @ right), unnamed), unnamed
         ),
     )
+
+
+@dataclass(frozen=True)
+class LabelFree:
+    """What does not depend on labels: the rows of the fit, their clusters and their maps."""
+
+    chosen: np.ndarray
+    X: Any
+    weights: np.ndarray
+    clusterings: list[np.ndarray]
+    maps: tuple[MixedMap, ...]
+
+    def parts(self, columns: np.ndarray, n_jobs: int) -> list[Part]:
+        """Return all similarities to some of the rows."""
+        return list(
+            _similarities(self.maps, self.X, self.weights, self.clusterings, columns, n_jobs)
+        )
+
+
+def label_free(data: FitInput, s: Settings) -> LabelFree:
+    """Cluster the rows of the fit without labels, and return what similarities are made of."""
+    chosen = data.chosen(s.max_samples, s.precomputed)
+    X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
+    weights = data.weights[chosen]
+    clusterings, first = _without_labels(X, weights, data, s)
+    dense = bool(getattr(first.features, "dense", False))
+    maps = tuple(_maps(X.toarray() if dense else X, X, weights, dense, first, data, s))
+    return LabelFree(chosen, X, weights, clusterings, maps)
 
 
 @dataclass(frozen=True)
@@ -268,7 +292,7 @@ def _unnamed(
     )
 
 
-def _labelled(known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def labelled_rows(known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the rows whose labels are used: all, or a random choice with the same shares."""
     rows = np.flatnonzero(known >= 0)
     if len(rows) <= MOST_LABELLED:

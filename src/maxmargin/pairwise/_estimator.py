@@ -19,6 +19,7 @@ from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints, checked_constraints
 from ._problem import PairProblem, pair_problem
+from ._questions import suggested_pairs
 from ._search import DEFAULT_ALPHA, Search, nearest_centre_start, parted
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
@@ -265,8 +266,6 @@ class PairwiseMarginClustering(BaseMarginClustering):
         ndarray of shape (m, 2)
             Row numbers, most informative pair first; fewer than ``n`` pairs if no more are left.
         """
-        from ..active import suggested_pairs
-
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r}.")
         scores = self.decision_function(X)
