@@ -180,9 +180,9 @@ def hurried(estimator, **params):
 
 @some
 def test_threads_change_no_bit(estimator):
-    X, _ = ringnorm(10_000, seed=3)
+    X, _ = ringnorm(4_000, seed=3)  # four tiles
     X = X[:, :4]
-    few = X[::80] if isinstance(estimator, SemidefiniteMarginClustering) else X
+    few = X[::32] if isinstance(estimator, SemidefiniteMarginClustering) else X
     one, many = (hurried(estimator, n_clusters=3, n_jobs=jobs).fit(few) for jobs in (1, 5))
     assert (one.labels_ == many.labels_).all()
     assert (one.decision_function(X) == many.decision_function(X)).all()
@@ -288,7 +288,7 @@ def test_same_seed_same_bits(estimator, blobs):
 
 
 @some
-@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.parametrize("k", [1, 2, 5])
 def test_fitted_attributes(estimator, blobs, k):
     X = blobs[0]
     model = seeded(estimator, k).fit(X)
@@ -315,21 +315,16 @@ def test_fitted_attributes(estimator, blobs, k):
 
 
 @some
-@pytest.mark.parametrize("kind", ["skops", "joblib", "pickle"])
-def test_a_saved_model_predicts_the_same_bits(estimator, digits_pair, tmp_path, kind):
-    X = digits_pair[0]
+def test_a_saved_model_predicts_the_same_bits(estimator, blobs, tmp_path):
+    X = blobs[0]
     model = seeded(estimator, 3).fit(X)
-    if kind == "pickle":
-        again = pickle.loads(pickle.dumps(model))
-    else:
+    for kind in ("skops", "joblib"):
         save_model(model, tmp_path / f"m.{kind}")
-        if kind == "joblib":
-            with pytest.warns(UserWarning, match="pickle"):
-                again = load_model(tmp_path / f"m.{kind}")
-        else:
-            again = load_model(tmp_path / f"m.{kind}")
-    assert (again.decision_function(X) == model.decision_function(X)).all()
-    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    with pytest.warns(UserWarning, match="pickle"):
+        joblib = load_model(tmp_path / "m.joblib")
+    for again in (load_model(tmp_path / "m.skops"), joblib, pickle.loads(pickle.dumps(model))):
+        assert (again.decision_function(X) == model.decision_function(X)).all()
+        assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
 
 
 @some
@@ -527,8 +522,8 @@ def test_long_compiled_searches_return_now_and_then(monkeypatch):
 
 @pytest.mark.parametrize("work", ["eigh", "invert_definite"])
 def test_other_threads_go_on_while_lapack_works(work):
-    A = np.random.default_rng(0).normal(size=(700, 700))
-    A = A @ A.T + 700 * np.eye(700)
+    A = np.random.default_rng(0).normal(size=(400, 400))
+    A = A @ A.T + 400 * np.eye(400)
     given = A.copy()
     ticks, over = [0], threading.Event()
 
@@ -553,10 +548,10 @@ def test_other_threads_go_on_while_lapack_works(work):
         values, vectors = found
         assert (np.diff(values) >= 0).all()
         assert given @ vectors == pytest.approx(vectors * values, abs=1e-8)
-        assert vectors.T @ vectors == pytest.approx(np.eye(700), abs=1e-10)
+        assert vectors.T @ vectors == pytest.approx(np.eye(400), abs=1e-10)
     else:
         inverse = np.triu(A) + np.triu(A, 1).T
-        assert found == 0 and given @ inverse == pytest.approx(np.eye(700), abs=1e-10)
+        assert found == 0 and given @ inverse == pytest.approx(np.eye(400), abs=1e-10)
         assert lapack.invert_definite(-np.eye(3)) != 0
 
 
@@ -812,7 +807,7 @@ HOSTILE = hnp.arrays(
 
 
 @some
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(X=HOSTILE, k=st.integers(1, 3), balance=st.sampled_from([0.0, 0.5, 1.0]))
 @pytest.mark.filterwarnings("ignore:balance=")
 @pytest.mark.filterwarnings("ignore:Leave-one-out predictions")

@@ -36,7 +36,7 @@ def primal_value(A, gains, multipliers):
 def test_equals_daqp_on_hundreds_of_programs():
     rng = np.random.default_rng(0)
     equal = 0
-    for _ in range(600):
+    for _ in range(200):
         A, gains = random_cuts(rng)
         m = len(gains)
         gram = A @ A.T
@@ -60,7 +60,7 @@ def test_equals_daqp_on_hundreds_of_programs():
             theirs = gains @ x - 0.5 * x @ gram @ x
             assert solution.value >= theirs - 1e-9
             equal += abs(solution.value - theirs) <= 1e-9
-    assert equal >= 450  # daqp itself misses degenerate programs by more
+    assert equal >= 150  # daqp itself misses degenerate programs by more
 
 
 def test_equals_clarabel():
