@@ -16,7 +16,7 @@ field       meaning
 `spread`    what is printed after the +-, or None
 `ours`      it is the method that the paper proposes. Not so: its weaker variants (iterSVM,
             Stoc-RLS, Steep-RLS) and the single kernels of the multiple kernel paper
-`scored`    a row of the scoreboard: `ours`, in a table, an accuracy, an error or an ARI
+`scored`    a row of the scoreboard: `ours`, in a table, an accuracy, an error, a Rand index, an ARI
 `note`      what is peculiar about it, such as a slip of the paper
 ==========  ======================================================================================
 

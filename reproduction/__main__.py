@@ -18,7 +18,7 @@ from typing import Any
 from .pictures import can_draw
 from .report import write_report
 from .study import Study, parse_names, run_study
-from .words import results_table, scored_tables, summary_line, table_text
+from .words import own_tables, results_table, summary_line, table_text
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -53,6 +53,10 @@ def make_parser() -> argparse.ArgumentParser:
         help="stop computing after M minutes and show what there is; the same command goes on",
     )
     parser.add_argument(
+        "--jobs", type=_jobs, default=1, metavar="N",
+        help="compute in N processes, one thread each (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
         "--offline", action="store_true", help="do not ask OpenML for data that are not at hand"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
@@ -63,6 +67,13 @@ def _minutes(text: str) -> float:
     value = float(text)
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
+    return value
+
+
+def _jobs(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return value
 
 
@@ -77,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         study = run_study(
             wanted, folder / "cache", quick=args.quick, online=not args.offline,
-            minutes=args.minutes, stream=io.StringIO() if args.json else sys.stderr,
+            minutes=args.minutes, jobs=args.jobs, stream=io.StringIO() if args.json else sys.stderr,
         )  # fmt: skip
     except KeyboardInterrupt:
         print(f"\ninterrupted; what was computed is kept in {folder / 'cache'}: the same command "
@@ -85,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     wrote = [str(path) for path in write_report(study, folder)]
     print(json.dumps(plain(study, wrote)) if args.json else "\n".join(lines(study, wrote)))
-    return 0
+    return 1 if study.results.failed else 0
 
 
 def _folder(name: str) -> Path:
@@ -119,7 +130,7 @@ def plain(study: Study, wrote: list[str]) -> dict[str, Any]:
 def lines(study: Study, wrote: list[str]) -> Iterator[str]:
     """Yield what the terminal shows: the scored rows, what is missing, the scoreboard."""
     for report in study.reports:
-        for table, cells in scored_tables(report):
+        for table, cells in own_tables(report):
             yield f"{report.name}, {table}:"
             yield table_text(cells.drop(columns="picked at"))
     yield from study.results.absent.values()

@@ -1,25 +1,71 @@
-"""Results on the disk, in a `joblib.Memory`: keyed by the unit, the data and the code.
+"""Results on the disk: one JSON file for each unit, keyed by the unit, the data and the code.
 
-Every result is stored when it is computed, so that Ctrl-C loses at most the unit in work. A result
-that cannot be read is computed again, with a line in the log.
+Every result is stored when it is computed, so that Ctrl-C loses at most the units in work. A result
+that cannot be read is computed again, with a line in the log. Folders of several runs, also on
+other machines, can be copied into one another.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import json
+import logging
+import os
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import sklearn
 
 import maxmargin
 
-__all__ = ["code_version"]
+__all__ = ["Store", "code_version"]
 
 # What a figure can depend on: the package without its front ends, and what is run for the papers.
 FRONT_ENDS = {"app", "cli", "cli.py", "commands", "display.py", "report"}
 HERE = ("baselines.py", "measure.py", "methods.py")
+
+
+@dataclass(frozen=True)
+class Store:
+    """Results of one version of the code in a folder.
+
+    Attributes
+    ----------
+    folder : Path
+    version : str
+    """
+
+    folder: Path
+    version: str
+
+    def path(self, setting: str, digest: str) -> Path:
+        """Return the file of a unit's setting on data with this digest."""
+        name = hashlib.sha256(f"{setting} {digest}".encode()).hexdigest()[:24]
+        return self.folder / self.version / f"{name}.json"
+
+    def read(self, setting: str, digest: str) -> dict[str, Any] | None:
+        """Return a stored result, or None."""
+        path = self.path(setting, digest)
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8"))["result"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logging.getLogger(__name__).warning(
+                "%s cannot be read (%s): computed again", path, error
+            )
+            return None
+
+    def write(self, setting: str, digest: str, result: dict[str, Any]) -> None:
+        """Store a result; a reader sees all of it or nothing."""
+        path = self.path(setting, digest)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps({"unit": json.loads(setting), "result": result}), "utf-8")
+        part.replace(path)
 
 
 @cache

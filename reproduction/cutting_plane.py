@@ -48,9 +48,9 @@ SCALE = (500, 1000, 2000, 4000, 8000, 16000, 32000, 64000)
 def entries() -> list[Entry]:
     """What stands beside the tables."""
     found = []
-    for slug, balance in (TWO | MANY | dict.fromkeys(ABSENT, 0.5)).items():
+    for slug, balance in (TWO | MANY | dict.fromkeys(ABSENT, 0.5)).items():  # post hoc alone
         found.append(_own(slug, balance))
-        default = Unit(slug, "cutting-plane", {"balance": balance})
+        default = Unit(slug, "cutting-plane", seeds=1 if "mnist" in slug else 3)
         found.append(Entry(TABLES, slug, "CPM3C", LABEL_FREE, (default,), "majority"))
         means = Unit(slug, "k-means", {"n_init": 1}, seeds=1 if "mnist" in slug else 10)
         found.append(Entry(TABLES, slug, "KM", LABEL_FREE, (means,), "majority"))
@@ -84,13 +84,14 @@ def curves() -> list[Curve]:
     epsilons = (0.1, 0.03, 0.01, 0.003, 0.001)
 
     def line(slug, score):
-        params = {"nesting": "paper", "n_init": 5, "balance": sets[slug]}
+        params = {"kernel": "linear", "nesting": "paper", "n_init": 5, "balance": sets[slug]}
         unit = Unit(slug, "cutting-plane", params)
         return Series(slug, epsilons, tuple((u,) for u in grid(unit, tol=epsilons)), score)
 
-    rows = tuple((Unit("mnist", "cutting-plane", {"balance": 0.9}, rows=n),) for n in SCALE)
+    linear = {"kernel": "linear"}
+    rows = tuple((Unit("mnist", "cutting-plane", linear, rows=n),) for n in SCALE)
     return [
-        Curve("figure-1", "Time over rows: MNIST, ten clusters, label-free", "rows", "CPU s",
+        Curve("figure-1", "Time over rows: MNIST, ten clusters, linear kernel", "rows", "CPU s",
               (Series("CPM3C", tuple(map(float, SCALE)), rows),), True, "CPU time grows as O(n)"),
         Curve("figure-2", "Accuracy over epsilon, the paper's nesting of loops", "epsilon",
               "accuracy %", tuple(line(s, "majority") for s in sets),
@@ -103,4 +104,4 @@ def curves() -> list[Curve]:
 def peers() -> list[Unit]:
     """Ours where today's peers are run, too."""
     sets = ("digits-0689", "digits-1279", "webkb-cornell", "news-rec")
-    return [Unit(slug, "cutting-plane", {"balance": MANY[slug]}) for slug in sets]
+    return [Unit(slug, "cutting-plane") for slug in sets]

@@ -8,6 +8,7 @@ papers' k-means figures come back.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import zipfile
@@ -18,7 +19,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from scipy import sparse
 
@@ -63,9 +63,12 @@ class DataSet:
 
     def digest(self) -> str:
         """Return a digest of rows, classes and tasks."""
-        X = self.X
-        rows = (X.data, X.indices, X.indptr, X.shape) if sparse.issparse(X) else X
-        return joblib.hash((rows, self.y, self.parts))
+        X, digest = self.X, hashlib.sha256()
+        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        for array in (np.array(X.shape), *rows, self.y, *self.parts):
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
 
 @cache
@@ -350,9 +353,9 @@ READERS: dict[str, Callable] = {
     "letter-ijl-all": _IJL,
     "satellite-c1-c2": partial(_classes, "satellite", (0, 1)),
     "svmguide1": partial(_whole, "svmguide1"),
-    "svmguide1-s": partial(_sampled, partial(_whole, "svmguide1"), 500),
+    "svmguide1-s": partial(_draws, partial(_whole, "svmguide1"), 500, DRAWS),
     "ringnorm": partial(_random_rows, partial(_whole, "ringnorm"), 7000),
-    "ringnorm-s": partial(_sampled, partial(_whole, "ringnorm"), 500),
+    "ringnorm-s": partial(_draws, partial(_whole, "ringnorm"), 500, DRAWS),
     "adult": _adult,
     "mnist": partial(_whole, "mnist"),
     "mnist-all-pairs-mean": partial(_all_pairs, "mnist"),

@@ -165,15 +165,30 @@ def paper_cutting_plane(X, k, seed, links=None, *, rows="raw", **params) -> Clus
     return _ours("CuttingPlaneMarginClustering", X, k, seed, None, kernel="linear", **params)
 
 
+def gaussian_cutting_plane(X, k, seed, links=None, *, width, **params) -> Clusters:
+    """CPM3C with the least-squares paper's kernel, sigma in units of the largest distance."""
+    gamma = 0.5 / (width * largest_distance(X)) ** 2
+    params = {"kernel": "rbf", "gamma": gamma, "n_init": 1, "balance": 0.5} | params
+    return _ours("CuttingPlaneMarginClustering", X, k, seed, None, **params)
+
+
+def hu_with_links(X, k, seed, links, *, weights=(1.0, 10.0, 100.0), **params) -> Clusters:
+    """Hu et al.: the weight of the unlabelled rows, too, is chosen by links that are held out."""
+    models = [
+        maxmargin.PairwiseMarginClustering(
+            k, loss="hu", unlabeled_weight=weight, random_state=seed, **params
+        ).fit(X, constraints=links)
+        for weight in weights
+    ]
+    held_out = [max(model.cv_results_["link_accuracy"]) for model in models]
+    return _fitted(models[int(np.argmax(held_out))])
+
+
 def paper_multiple_kernel(X, k, seed, links=None, *, kernels, width=1.0, **params) -> Clusters:
     """K1, K2, K3 of the multiple kernel paper, alone or together; its Gaussian's width is free."""
     specs = {"K1": "linear", "K2": ("poly", {"degree": 2}), "K3": ("rbf", {"width": width})}
     chosen = [specs[name] for name in kernels]
     return _ours("MultipleKernelMarginClustering", X, k, seed, None, kernels=chosen, **params)
-
-
-FIVE_KERNELS: list = ["linear", ("poly", {"degree": 2})]
-FIVE_KERNELS += [("rbf", {"width": w}) for w in (4.0, 2.0, 1.0)]
 
 
 def _gaussian_kernels(X, k, seed, links=None, *, count, **params) -> Clusters:
@@ -216,6 +231,13 @@ def largest_distance(X) -> float:
 
 def _dense(X):
     return X.toarray() if sparse.issparse(X) else X
+
+
+def _random_labels(X, k, seed, links=None) -> Clusters:
+    return Clusters(
+        np.random.RandomState(seed).randint(k, size=X.shape[0]),
+        predict=lambda rows: np.random.RandomState(seed).randint(k, size=rows.shape[0]),
+    )
 
 
 def _kmeans(X, k, seed, links=None, *, n_init=10) -> Clusters:
@@ -341,7 +363,7 @@ METHODS: dict[str, Method] = {
     "alternating, linear": Method(OURS, linear_alternating, "iterative SVM and SVR, linear kernel"),
     "cutting-plane": Method(
         OURS,
-        partial(_ours, "CuttingPlaneMarginClustering", kernel="linear"),
+        partial(_ours, "CuttingPlaneMarginClustering"),
         "CuttingPlaneMarginClustering",
     ),
     "cutting-plane, paper": Method(OURS, paper_cutting_plane, "CPM3C"),
@@ -355,7 +377,7 @@ METHODS: dict[str, Method] = {
     "least-squares, steps": Method(OURS, counted_shaking, "shaking, steps counted", most_rows=4000),
     "multiple-kernel": Method(
         OURS,
-        partial(_ours, "MultipleKernelMarginClustering", kernels=FIVE_KERNELS),
+        partial(_ours, "MultipleKernelMarginClustering"),
         "MultipleKernelMarginClustering",
     ),
     "multiple-kernel, paper": Method(OURS, paper_multiple_kernel, "MKC"),
@@ -370,6 +392,7 @@ METHODS: dict[str, Method] = {
     ),
     "semidefinite, paper": Method(OURS, paper_generalized, "GMMC", most_rows=1200),
     "k-means": Method(BASELINE, _kmeans, "k-means"),
+    "random labels": Method(BASELINE, _random_labels, "random labels"),
     "kernel k-means": Method(BASELINE, kernel_kmeans, "kernel k-means", most_rows=SQUARE),
     "normalized cut": Method(BASELINE, _normalized_cut, "normalized cut", most_rows=SQUARE),
     "Gaussian mixture": Method(BASELINE, _mixture, "Gaussian mixture", most_rows=20_000),
@@ -380,6 +403,8 @@ METHODS: dict[str, Method] = {
     "Hu et al.": Method(
         BASELINE, partial(_ours, "PairwiseMarginClustering", loss="hu"), "Hu et al. (CPCMMC)"
     ),
+    "Hu et al., chosen": Method(BASELINE, hu_with_links, "Hu et al. (CPCMMC), weights chosen"),
+    "cutting planes, Gaussian": Method(BASELINE, gaussian_cutting_plane, "CPMMC, Gaussian kernel"),
     "cutting planes without links": Method(BASELINE, _without_links, "cutting planes (CPMMC)"),
     "MiniBatchKMeans": Method(
         PEER, partial(_of_sklearn, "MiniBatchKMeans", True, n_init=10), "MiniBatchKMeans"

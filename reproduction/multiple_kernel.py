@@ -46,7 +46,7 @@ def entries() -> list[Entry]:
         for method in KERNELS:
             units = _grid(slug, method, balance)
             found.append(Entry(TABLES, slug, method, POST_HOC, units, "majority"))
-        default = Unit(slug, "multiple-kernel", {"balance": balance})
+        default = Unit(slug, "multiple-kernel", seeds=3)
         found.append(Entry(TABLES, slug, "MKC", LABEL_FREE, (default,), "majority"))
         means = Unit(slug, "k-means", {"n_init": 1}, seeds=10)
         found.append(Entry(("table-2",), slug, "KM", LABEL_FREE, (means,), "majority"))
@@ -73,7 +73,7 @@ def _subset(slug: str) -> list[Entry]:
     """Table 3: fitted on some rows, all rows scored."""
     size, data = SUBSETS[slug], f"{slug}@subset={SUBSETS[slug]}"
     units = _grid(slug, "MKC", SETS[slug], fit_rows=size, seeds=3)
-    default = Unit(slug, "multiple-kernel", {"balance": SETS[slug]}, fit_rows=size, seeds=3)
+    default = Unit(slug, "multiple-kernel", fit_rows=size, seeds=3)
     return [
         Entry(("table-3",), data, "MKC", POST_HOC, units, "majority"),
         Entry(("table-3",), data, "MKC", LABEL_FREE, (default,), "majority"),
@@ -93,7 +93,7 @@ def curves() -> list[Curve]:
         units = tuple((u,) for u in grid(unit, **{axis: values}))
         return Series(label, tuple(map(float, values)), units, score)
 
-    rows = tuple((Unit("mnist-01234", "multiple-kernel", {"balance": 0.9}, rows=n),) for n in sizes)
+    rows = tuple((Unit("mnist-01234", "multiple-kernel", rows=n),) for n in sizes)
     kernels = [
         line(slug, slug, "multiple-kernel, gaussians", "count", counts, n_init=10)
         for slug in ("digits-0689", "letter-ab")
@@ -119,4 +119,4 @@ def curves() -> list[Curve]:
 def peers() -> list[Unit]:
     """Ours where today's peers are run, too."""
     sets = ("digits-0689", "svmguide1-s", "ionosphere")
-    return [Unit(slug, "multiple-kernel", {"balance": SETS[slug]}) for slug in sets]
+    return [Unit(slug, "multiple-kernel") for slug in sets]

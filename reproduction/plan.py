@@ -13,10 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
-__all__ = ["LABEL_FREE", "POST_HOC", "Curve", "Entry", "Series", "Unit", "grid", "quickened"]
+__all__ = [
+    "CHANCE", "K_MEANS", "LABEL_FREE", "MODES", "POST_HOC", "Curve", "Entry", "Series", "Unit",
+    "beside", "grid", "quickened",
+]  # fmt: skip
 
-LABEL_FREE, POST_HOC = "label-free", "post hoc"
-MODES = (LABEL_FREE, POST_HOC)
+LABEL_FREE, POST_HOC, K_MEANS, CHANCE = "label-free", "post hoc", "k-means", "random labels"
+MODES = (LABEL_FREE, POST_HOC, K_MEANS, CHANCE)
+BESIDE_SEEDS = 3
 QUICK_ROWS, QUICK_GRID, QUICK_TASKS, QUICK_SEEDS = 300, 3, 3, 2
 
 
@@ -69,7 +73,8 @@ class Entry:
     data, method : str
         As in the printed figures.
     mode : str
-        "label-free" or "post hoc".
+        One of `MODES`: "label-free" is the estimator's defaults and what the paper prints, "post
+        hoc" the best setting by the classes; "k-means" and "random labels" stand beside both.
     units : tuple of Unit
         The settings; with several, the best is picked for every task.
     pick : str
@@ -89,8 +94,10 @@ class Entry:
     def __post_init__(self):
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {MODES}, got {self.mode!r}.")
-        if self.mode == LABEL_FREE and len(self.units) != 1:
-            raise ValueError("a label-free entry has one setting; more could only be picked by y.")
+        if self.mode != POST_HOC and len(self.units) != 1:
+            raise ValueError(
+                f"a {self.mode} entry has one setting; more could only be picked by y."
+            )
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,24 @@ def grid(unit: Unit, **axes: Iterable[Any]) -> tuple[Unit, ...]:
     """
     points = (dict(zip(axes, values)) for values in product(*axes.values()))
     return tuple(replace(unit, params={**unit.params, **point}) for point in points)
+
+
+def beside(entry: Entry) -> tuple[Entry, ...]:
+    """Return k-means and random labels on the rows of an entry, with at least as many seeds.
+
+    Examples
+    --------
+    >>> from reproduction.plan import LABEL_FREE, Entry, Unit, beside
+    >>> ours = Entry(("table-1",), "iris", "UMC-RLS", LABEL_FREE, (Unit("iris", "least-squares"),))
+    >>> [(e.mode, e.units[0].method, e.units[0].seeds) for e in beside(ours)]
+    [('k-means', 'k-means', 3), ('random labels', 'random labels', 3)]
+    """
+    unit = entry.units[0]
+    plain = replace(unit, params={}, links=None, seeds=max(unit.seeds, BESIDE_SEEDS))
+    return tuple(
+        replace(entry, mode=mode, units=(replace(plain, method=mode),))
+        for mode in (K_MEANS, CHANCE)
+    )
 
 
 def quickened(entry: Entry) -> Entry:

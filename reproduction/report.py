@@ -10,11 +10,12 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from . import METRICS, data, pictures, plan, study, words
+from . import METRICS, data, pictures, plan, scoreboard, study, words
 from .study import Study
 
 __all__ = ["write_report"]
 
+WHETHER = ("scored", "counted", "reached")  # columns of 0, 1 or nothing
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=select_autoescape(["html"]),
@@ -32,6 +33,7 @@ TEMPLATES.filters |= {
     "verdict": words.verdict,
 }
 TEMPLATES.globals |= {
+    "COUNTED": scoreboard.COUNTED,
     "LABEL_FREE": plan.LABEL_FREE,
     "METRICS": METRICS,
     "POST_HOC": plan.POST_HOC,
@@ -62,7 +64,7 @@ def write_report(study: Study, folder: Path) -> list[Path]:
     texts = {
         "index.html": TEMPLATES.get_template("index.html").render(study=study),
         "results.csv": words.results_table(study)
-        .astype(dict.fromkeys(("scored", "reached_label_free", "reached_post_hoc"), "Int8"))
+        .astype({name: "Int8" for name in words.COLUMNS if name.startswith(WHETHER)})
         .to_csv(index=False, float_format="%.6g"),
         "reproduction.md": TEMPLATES.get_template("reproduction.md").render(study=study),
     }

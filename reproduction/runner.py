@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from joblib import Memory
-
-from .cache import code_version
+from .cache import Store, code_version
 from .data import DataError, DataMissing, DataSet, cards, load_data
 from .measure import measure
 from .methods import METHODS, OURS
@@ -20,7 +22,7 @@ from .plan import Unit
 
 __all__ = ["Progress", "Results", "run_units"]
 
-TIME_IS_UP = "not run: the time was up; the same command goes on"
+TIME_IS_UP = "not run: the time was up; the same command goes on from here"
 GROUND = 200  # rows that even the smallest fit counts for in the estimate of the time left
 
 
@@ -38,6 +40,8 @@ class Results:
         By the unit's setting: why it was not run.
     computed : int
         How many were computed now; the others were in the cache.
+    failed : bool
+        Whether a method of ours raised an error.
     deadline : float
         Nothing is begun after it.
     """
@@ -46,6 +50,7 @@ class Results:
     absent: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     computed: int = 0
+    failed: bool = False
     deadline: float = float("inf")
 
     def of(self, unit: Unit) -> dict[str, Any] | None:
@@ -106,12 +111,12 @@ def run_units(
     cache: Path,
     *,
     version: str | None = None,
-    later: Iterable[Unit] = (),
     online: bool = True,
     minutes: float = float("inf"),
+    jobs: int = 1,
     stream: TextIO | None = None,
 ) -> Results:
-    """Run units, data set by data set, each once.
+    """Run units in the order given, each once.
 
     Parameters
     ----------
@@ -120,12 +125,13 @@ def run_units(
         Folder of stored results.
     version : str, default=None
         Version of the code; None takes the present one.
-    later : iterable of Unit
-        Those that come after all the others.
     online : bool, default=True
         Whether OpenML may be asked for data.
     minutes : float
-        When they are over, what is not in the cache is left out.
+        When they are over, what is not in the cache is left out, and so are units in work in other
+        processes.
+    jobs : int, default=1
+        Number of processes; 1 computes in this one.
     stream : file, default=None
         Where progress is told; None is the standard error.
 
@@ -133,68 +139,107 @@ def run_units(
     -------
     Results
     """
-    stored = Memory(cache, verbose=0).cache(_result, ignore=["unit", "data"])
-    version = code_version() if version is None else version
-    first = _by_data(units, set())
-    rest = _by_data(later, {setting for group in first.values() for setting in group})
+    store = Store(cache, code_version() if version is None else version)
     results = Results(deadline=time.monotonic() + 60.0 * minutes)
-    groups = [*first.items(), *rest.items()]
-    progress = Progress(sum(_weight(u) for _, group in groups for u in group.values()), stream)
+    wanted = {unit.setting(): unit for unit in units}
+    progress = Progress(sum(map(_weight, wanted.values())), stream)
+    _loaded.cache_clear()
     try:
-        for slug, group in groups:
-            _run_group(slug, group, stored, version, online, results, progress)
+        todo = _not_stored(wanted, store, online, results, progress)
+        for unit, found, why in _computed(todo, jobs, results.deadline):
+            if found is None:
+                results.skipped[unit.setting()] = why
+                results.failed |= METHODS[unit.method].kind == OURS
+            else:
+                results.found[unit.setting()] = found
+                results.computed += 1
+            progress.step(_weight(unit), f"{unit.data}: {unit.method}", cached=False)
     finally:
         progress.close()
+    for setting in wanted.keys() - results.found.keys() - results.skipped.keys():
+        if wanted[setting].data not in results.absent:
+            results.skipped[setting] = TIME_IS_UP
     return results
 
 
-def _by_data(units: Iterable[Unit], known: set[str]) -> dict[str, dict[str, Unit]]:
-    found: dict[str, dict[str, Unit]] = {}
-    for unit in units:
-        if unit.setting() not in known:
-            found.setdefault(unit.data, {})[unit.setting()] = unit
-    return found
+@dataclass(frozen=True)
+class _Job:
+    """A unit to compute, and where its result goes."""
+
+    unit: Unit
+    digest: str
+    store: Store
+    online: bool
 
 
-def _result(setting: str, digest: str, version: str, unit: Unit, data: DataSet) -> dict[str, Any]:
-    """Measure a unit; the cache tells results apart by the first three arguments."""
-    return measure(unit, data)
+@lru_cache(maxsize=2)
+def _loaded(slug: str, online: bool) -> DataSet:
+    return load_data(slug, online=online)
 
 
-def _run_group(slug, group, stored, version, online, results: Results, progress: Progress) -> None:
-    try:
-        data = load_data(slug, online=online)
-    except DataError as error:
-        if not isinstance(error, DataMissing):  # a damaged file is worth a word at once
-            warnings.warn(str(error), stacklevel=3)
-        results.absent[slug] = str(error)
-        progress.step(sum(map(_weight, group.values())), slug, cached=True)
+def _not_stored(wanted, store, online, results: Results, progress: Progress) -> list[_Job]:
+    """Take what is stored; return what is left to compute."""
+    by_data: dict[str, list[Unit]] = {}
+    for unit in wanted.values():
+        by_data.setdefault(unit.data, []).append(unit)
+    left = set()
+    for slug, units in by_data.items():
+        try:
+            data = _loaded(slug, online)
+        except DataError as error:
+            if not isinstance(error, DataMissing):  # a damaged file is worth a word at once
+                warnings.warn(str(error), stacklevel=3)
+            results.absent[slug] = str(error)
+            progress.step(sum(map(_weight, units)), slug, cached=True)
+            continue
+        digest = data.digest()
+        for unit in units:
+            setting, why = unit.setting(), _not_run(unit, data)
+            found = None if why else store.read(setting, digest)
+            if why:
+                results.skipped[setting] = why
+            elif found is not None:
+                results.found[setting] = found
+            else:
+                left.add((setting, digest))
+                continue
+            progress.step(_weight(unit), f"{slug}: {unit.method}", cached=True)
+    digests = dict(left)
+    return [_Job(u, digests[s], store, online) for s, u in wanted.items() if s in digests]
+
+
+def _computed(todo: list[_Job], jobs: int, deadline: float) -> Iterator[tuple]:
+    """Yield (unit, result, why there is none) until the deadline."""
+    if jobs == 1:
+        for job in todo:
+            if time.monotonic() > deadline:
+                return
+            yield _work(job)
         return
-    digest = data.digest()
-    for setting, unit in group.items():
-        call = (setting, digest, version, unit, data)
-        why = _not_run(unit, data)
-        cached = not why and stored.check_call_in_cache(*call)
-        if not (why or cached) and time.monotonic() > results.deadline:
-            why = TIME_IS_UP
-        if why:
-            results.skipped[setting] = why
-        else:
-            _take(stored, call, unit, results)
-            results.computed += not cached
-        progress.step(_weight(unit), f"{slug}: {unit.method}", bool(why) or cached)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"  # of the processes that are started now
+    with multiprocessing.get_context("spawn").Pool(
+        jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    ) as pool:
+        found = pool.imap_unordered(_work, todo)
+        for _ in todo:
+            left = deadline - time.monotonic()
+            try:
+                yield found.next(None if left == float("inf") else max(left, 0.0))
+            except multiprocessing.TimeoutError:  # leaving the block ends the processes
+                return
 
 
-def _take(stored, call: tuple, unit: Unit, results: Results) -> None:
-    """Add a result: the stored one, or a new one, which is stored."""
+def _work(job: _Job) -> tuple[Unit, dict[str, Any] | None, str]:
+    """Measure a unit and store the result."""
+    unit, method = job.unit, METHODS[job.unit.method]
     try:
-        results.found[unit.setting()] = stored(*call)
-    except Exception as error:
-        if METHODS[unit.method].kind == OURS:
-            raise
-        # What others do on some data must not end the run.
+        found = measure(unit, _loaded(unit.data, job.online))
+    except Exception as error:  # one unit must not end the run
         said = " ".join(str(error).split()) or type(error).__name__
-        results.skipped[unit.setting()] = f"{METHODS[unit.method].title}: failed ({said:.80})"
+        return unit, None, f"{method.title}: failed ({said:.80})"
+    job.store.write(unit.setting(), job.digest, found)
+    return unit, found, ""
 
 
 def _not_run(unit: Unit, data: DataSet) -> str | None:

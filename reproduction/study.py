@@ -10,13 +10,25 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from . import PAPERS, read_figures
-from .methods import METHODS
-from .plan import LABEL_FREE, Curve, Entry, Unit, quick_curve, quick_unit, quickened
+from .data import cards
+from .methods import METHODS, OURS
+from .plan import (
+    LABEL_FREE,
+    POST_HOC,
+    Curve,
+    Entry,
+    Unit,
+    beside,
+    quick_curve,
+    quick_unit,
+    quickened,
+)
 from .runner import Results, run_units
 from .scoreboard import Line, Row, Share, curve_lines, curve_why, picked, shares, table_rows
 
 __all__ = ["PaperReport", "PeerRow", "Study", "Wanted", "parse_names", "run_study"]
 
+COUNTS = ("figures", "printed", "with_data")
 OURS_NOW = "maxmargin, label-free"
 PEERS = ("k-means", "MiniBatchKMeans", "spectral, 10-NN", "Gaussian mixture", "Ward", "HDBSCAN",
          "gemclus", "RLScore")  # fmt: skip
@@ -95,8 +107,9 @@ class Study:
             dicts = [getattr(part, name) for part in parts]
             return {mode: sum(d[mode] for d in dicts) for mode in (dicts[0] if dicts else ())}
 
-        counts = (sum(p.printed for p in parts), sum(p.with_data for p in parts))
-        return Share("all", *counts, added("reached"), added("compared"))
+        figures, printed, at_hand = (sum(getattr(p, name) for p in parts) for name in COUNTS)
+        verdicts = added("reached"), added("strictly"), added("compared")
+        return Share("all", figures, printed, at_hand, *verdicts)
 
 
 def load_paper(name: str) -> ModuleType:
@@ -147,6 +160,7 @@ def run_study(
     quick: bool = False,
     online: bool = True,
     minutes: float = float("inf"),
+    jobs: int = 1,
     stream: TextIO | None = None,
 ) -> Study:
     """Run what is wanted and lay it beside the papers.
@@ -162,6 +176,8 @@ def run_study(
         Whether OpenML may be asked for data.
     minutes : float
         When they are over, what is not in the cache is left out.
+    jobs : int, default=1
+        Number of processes.
     stream : file, default=None
         Where progress is told; None is the standard error.
 
@@ -170,12 +186,16 @@ def run_study(
     Study
     """
     plans = [_Plan.of(want, quick) for want in wanted]
+    ranked = sorted(
+        (item for plan in plans for item in plan.units()),
+        key=lambda item: (item[0], _rows(item[1])),
+    )
     results = run_units(
-        [unit for plan in plans for unit in plan.scored_units()],
+        [unit for _, unit in ranked],
         cache,
-        later=[unit for plan in plans for unit in plan.units()],
         online=online,
         minutes=minutes,
+        jobs=jobs,
         stream=stream,
     )
     return Study([plan.report(results) for plan in plans], results, quick)
@@ -195,6 +215,8 @@ class _Plan:
     def of(cls, wanted: Wanted, quick: bool) -> _Plan:
         module = load_paper(wanted.paper)
         entries = [e for e in module.entries() if any(map(wanted.has, e.tables))]
+        ours = {(e.tables, e.data, e.method): e for e in entries if _is_ours(e)}
+        entries += [twin for entry in ours.values() for twin in beside(entry)]
         curves = [c for c in module.curves() if wanted.has(c.figure)]
         peers = {} if wanted.tables else {u.data: _beside(u) for u in module.peers()}
         if quick:
@@ -202,24 +224,20 @@ class _Plan:
             peers = {s: {n: quick_unit(u) for n, u in g.items()} for s, g in peers.items()}
         return cls(wanted, module, entries, curves, peers)
 
-    def scored_units(self) -> Iterable[Unit]:
-        """Units of the scoreboard, which come first."""
+    def units(self) -> Iterable[tuple[int, Unit]]:
+        """Yield units with their rank: what the score needs comes first, figures come last."""
         scored = {
             (f.table, f.dataset, f.method) for f in read_figures(self.wanted.paper) if f.scored
         }
         for entry in self.entries:
-            if any((table, entry.data, entry.method) in scored for table in entry.tables):
-                yield from entry.units
-
-    def units(self) -> Iterable[Unit]:
-        for entry in self.entries:
-            yield from entry.units
+            counts = any((table, entry.data, entry.method) in scored for table in entry.tables)
+            rank = (1 if entry.mode == POST_HOC else 0) if counts else 2
+            yield from ((rank, unit) for unit in entry.units)
         for curve in self.curves:
             for line in curve.series:
-                for place in line.units:
-                    yield from place
+                yield from ((3, unit) for place in line.units for unit in place)
         for group in self.peers.values():
-            yield from group.values()
+            yield from ((4, unit) for unit in group.values())
 
     def report(self, results: Results) -> PaperReport:
         drawn = [(curve, curve_lines(curve, results)) for curve in self.curves]
@@ -241,6 +259,16 @@ class _Plan:
         ]
         share = shares(name, rows, results)
         return PaperReport(name, self.module, rows, share, figures, unseen, peers)
+
+
+def _is_ours(entry: Entry) -> bool:
+    return METHODS[entry.units[0].method].kind == OURS
+
+
+def _rows(unit: Unit) -> int:
+    """Rows of a unit, for the order of the work."""
+    card = cards().get(unit.data)
+    return unit.rows or (card.n if card else None) or 0
 
 
 def _beside(ours: Unit) -> dict[str, Unit]:
@@ -266,5 +294,5 @@ def missed(study: Study, mode: str) -> list[Row]:
         row
         for report in study.reports
         for row in report.rows
-        if row.figure.scored and row.reached(mode) is False
+        if row.counted and row.reached(mode) is False
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,10 +118,10 @@ def test_results_are_kept_by_code_data_and_setting(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", ["", "{", "cut short"])
 def test_a_damaged_entry_is_said_and_computed_again(tmp_path, caplog, damage):
     good = run_units([IRIS], tmp_path, online=False)
-    (path,) = tmp_path.rglob("output.pkl")
+    (path,) = tmp_path.rglob("*.json")
     path.write_bytes(path.read_bytes()[:40] if damage == "cut short" else damage.encode())
     again = run_units([IRIS], tmp_path, online=False)
-    assert "Exception while loading results" in caplog.text
+    assert f"{path} cannot be read" in caplog.text
     assert again.of(IRIS)["ari"] == good.of(IRIS)["ari"]
     assert run_units([IRIS], tmp_path, online=False).computed == 0
 
@@ -158,21 +159,32 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, monkeypatch, capsys):
     line = ["least_squares:table-1", "--quick", "--offline", "--out", "p"]
     assert main(line) == 130
     assert "goes on there" in capsys.readouterr().err
-    assert len(list(Path("p/cache").rglob("output.pkl"))) == 2 and not Path("p/index.html").exists()
+    assert len(list(Path("p/cache").rglob("*.json"))) == 2 and not Path("p/index.html").exists()
     monkeypatch.setattr(runner_module, "measure", true_measure)
     assert main([*line, "--minutes", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["from_cache"] == 2
 
 
-def test_a_failing_baseline_does_not_end_the_run_but_ours_does(tmp_path, monkeypatch):
+def test_a_unit_that_fails_does_not_end_the_run_and_ours_is_told(tmp_path, monkeypatch):
     def fail(unit, data):
         raise ValueError("no such luck")
 
     monkeypatch.setattr(runner_module, "measure", fail)
     results = run_units([IRIS], tmp_path, online=False)
     assert results.skipped[IRIS.setting()] == "k-means: failed (no such luck)"
-    with pytest.raises(ValueError, match="no such luck"):
-        run_units([Unit("iris", "least-squares")], tmp_path, online=False)
+    assert not results.failed
+    assert run_units([Unit("iris", "least-squares")], tmp_path, online=False).failed
+
+
+def test_several_processes_find_the_same_and_their_cache_can_be_copied(tmp_path):
+    units = [Unit("iris", method) for method in ("k-means", "random labels", "Ward")]
+    one = run_units(units, tmp_path / "one", online=False)
+    two = run_units(units, tmp_path / "two", online=False, jobs=2)
+    shutil.copytree(tmp_path / "two", tmp_path / "three")
+    again = run_units(units, tmp_path / "three", online=False, minutes=0)
+    assert (one.computed, two.computed, again.computed) == (3, 3, 0)
+    for unit in units:
+        assert one.of(unit)["ari"] == two.of(unit)["ari"] == again.of(unit)["ari"]
 
 
 def test_after_the_minutes_only_the_cache_is_read(tmp_path):

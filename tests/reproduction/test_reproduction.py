@@ -24,6 +24,7 @@ from maxmargin.metrics import clustering_error
 from reproduction import PAPERS, read_figures
 from reproduction.__main__ import main
 from reproduction.data import READERS, cards
+from reproduction.measure import scores
 from reproduction.methods import (
     METHODS,
     _lloyd,
@@ -32,10 +33,21 @@ from reproduction.methods import (
     kernel_kmeans,
     largest_distance,
 )
-from reproduction.plan import LABEL_FREE, POST_HOC, Curve, Entry, Series, Unit, grid, quickened
+from reproduction.plan import (
+    K_MEANS,
+    LABEL_FREE,
+    POST_HOC,
+    Curve,
+    Entry,
+    Series,
+    Unit,
+    grid,
+    quickened,
+)
 from reproduction.runner import Results, run_units
 from reproduction.scoreboard import Row, curve_lines, picked, shares
 from reproduction.study import load_paper, parse_names, run_study, tables_of
+from reproduction.words import verdict
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reproduction.md"
@@ -175,6 +187,8 @@ def test_the_plans_name_known_methods_and_data():
         ("error", 5.0, 0.0, True),
         ("ari", 0.9, 0.87, True),
         ("ari", 0.9, 0.86, False),
+        ("rand", 0.9, 0.88, True),
+        ("rand", 0.9, 0.87, False),
         ("cpu_s", 1.0, 1.0, None),
     ],
 )
@@ -218,15 +232,56 @@ def test_a_label_free_entry_cannot_pick():
 def test_shares_leave_out_rows_without_data_and_rows_that_are_not_scored():
     own = figure("least_squares", "table-1", "iris", "UMC-RLS")
     rows = [
-        Row(own, 0.5, 0.96),
-        Row(replace(own, dataset="coil-20"), None, None),
-        Row(replace(own, dataset="moons"), 0.96, None),
+        Row(own, 0.5, 0.96, 0.96),
+        Row(replace(own, dataset="coil-20")),
+        Row(replace(own, dataset="moons"), 0.94, None, 0.2),
+        Row(replace(own, dataset="usps-1-4"), 0.96, 0.96, 0.96, 0.96),
         Row(replace(own, scored=False), 0.0, 0.0),
     ]
     share = shares("least_squares", rows, Results(absent={"coil-20": "get it"}))
-    assert (share.printed, share.with_data) == (3, 2)
-    assert share.reached == {LABEL_FREE: 1, POST_HOC: 1}
-    assert share.compared == {LABEL_FREE: 2, POST_HOC: 1}
+    assert (share.figures, share.printed, share.with_data) == (4, 3, 2)
+    assert share.reached == {LABEL_FREE: 1, POST_HOC: 1, K_MEANS: 1}
+    assert share.strictly == {LABEL_FREE: 0, POST_HOC: 1, K_MEANS: 1}
+    assert share.compared == {LABEL_FREE: 2, POST_HOC: 1, K_MEANS: 2}
+
+
+def test_figures_that_say_the_same_count_once_and_only_if_all_are_reached():
+    strengths = [f for f in read_figures("alternating") if f.table == "table-1" and f.scored]
+    rows = [Row(f, 3.6, 3.6) for f in strengths]
+    one = shares("alternating", rows, Results())
+    assert (one.figures, one.printed, one.reached[LABEL_FREE]) == (7, 1, 1)
+    rows[1] = replace(rows[1], label_free=4.0)  # the paper prints 2.98
+    assert shares("alternating", rows, Results()).reached == {
+        LABEL_FREE: 0,
+        POST_HOC: 1,
+        K_MEANS: 0,
+    }
+    kernels = [f for f in read_figures("multiple_kernel") if f.scored]
+    pair = [Row(f, f.value) for f in kernels if f.dataset == "letter-ab"]  # in tables 2 and 3
+    four = [Row(f, f.value) for f in kernels if f.dataset == "digits-0689"]
+    assert shares("multiple_kernel", pair, Results()).printed == 1
+    assert shares("multiple_kernel", four, Results()).printed == 2
+
+
+def test_label_free_settings_are_the_defaults_and_what_the_paper_prints():
+    for paper in PAPERS:
+        for found in load_paper(paper).entries():
+            unit = found.units[0]
+            if found.mode == LABEL_FREE and METHODS[unit.method].kind == "ours":
+                allowed = {"loss", "balance", "init", "relaxation"} if paper == "alternating" else set()
+                assert set(unit.params) <= allowed, found
+    printed = {f.dataset: f.value for f in read_figures("alternating") if f.metric == "balance_l"}
+    for slug, balance in load_paper("alternating").SETS.items():
+        assert balance == pytest.approx(1 - 2 * printed[slug])
+
+
+def test_random_labels_reach_an_accuracy_by_majority_that_is_the_share_of_the_largest_class():
+    own = figure("least_squares", "table-1", "iris", "UMC-RLS")
+    y = np.repeat([0, 1, 2], [90, 5, 5])
+    found = scores(y, METHODS["random labels"].run(y[:, None], 3, 0, None).labels)["majority"]
+    row = Row(replace(own, metric="accuracy", value=90.5), 90.0, 90.0, 90.0, found)
+    assert found == 90.0 and not row.counted
+    assert verdict(row) == "not scored: random labels reach it"
 
 
 def test_curves_have_a_fitted_exponent_and_leave_out_what_is_missing():
@@ -354,12 +409,14 @@ def test_the_terminal_shows_the_three_figures(quick, capsys):
     line = ["least_squares:table-1", "--quick", "--offline", "--out", str(quick)]
     assert main(line) == 0
     out = capsys.readouterr().out
-    assert re.search(r"data +method +metric +paper +label-free +post hoc", out)
-    assert re.search(r"iris +UMC-RLS +ari +0.96 +0\.\d{3} +0\.\d{3} +(not )?reached", out)
+    assert re.search(r"data +method +metric +paper +label-free +post hoc +k-means", out)
+    assert re.search(
+        r"iris +UMC-RLS +ari +0.96 .*0\.\d{3} +0\.\d{3} +0\.\d{3} +(not )?reached", out
+    )
 
 
 def test_a_study_of_all_papers_without_data_has_a_report_for_each(tmp_path):
     study = run_study(parse_names([]), tmp_path, quick=True, online=False, minutes=0)
     assert [report.name for report in study.reports] == list(PAPERS)
-    assert study.total().printed == 104
-    assert study.total().reached == {LABEL_FREE: 0, POST_HOC: 0}
+    assert (study.total().figures, study.total().printed) == (146, 113)
+    assert study.total().reached == {LABEL_FREE: 0, POST_HOC: 0, K_MEANS: 0}
