@@ -268,8 +268,8 @@ def test_label_free_settings_are_the_defaults_and_what_the_paper_prints():
         for found in load_paper(paper).entries():
             unit = found.units[0]
             if found.mode == LABEL_FREE and METHODS[unit.method].kind == "ours":
-                allowed = {"loss", "balance", "init", "relaxation"} if paper == "alternating" else set()
-                assert set(unit.params) <= allowed, found
+                printed = {"loss", "balance", "init", "relaxation"}
+                assert set(unit.params) <= (printed if paper == "alternating" else set()), found
     printed = {f.dataset: f.value for f in read_figures("alternating") if f.metric == "balance_l"}
     for slug, balance in load_paper("alternating").SETS.items():
         assert balance == pytest.approx(1 - 2 * printed[slug])
