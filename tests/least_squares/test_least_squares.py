@@ -71,6 +71,44 @@ def test_fitted_objective_is_the_papers(X):
     assert model.objective_ == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_loss_of_centred_classifiers_is_the_objective_less_that_of_their_intercepts(X):
+    model = LeastSquaresMarginClustering(3, gamma=0.3, ridge=0.5, random_state=0).fit(X)
+    n, sizes = len(X), model.cluster_sizes_
+    H = np.eye(n) - 1 / n
+    K = H @ rbf_kernel(X, gamma=0.3) @ H
+    loss = 0.0
+    for h in range(3):
+        y = np.where(model.labels_ == h, 1.0, -1.0)
+        a = np.linalg.solve(K + 0.5 * np.eye(n), y - y.mean())
+        fitted = y.mean() + K @ a
+        assert 2 * model.decision_function(X)[:, h] - 1 == pytest.approx(fitted, abs=1e-6)
+        loss += ((y - fitted) ** 2).sum() + 0.5 * a @ K @ a
+    intercepts = n * ((2 * sizes / n - 1) ** 2).sum()
+    assert model.objective_ - intercepts == pytest.approx(loss, rel=1e-6)
+
+
+def test_memberships_are_the_positive_scores(X):
+    model = LeastSquaresMarginClustering(3, gamma=0.3, center=False, random_state=1).fit(X)
+    scores = np.maximum(model.decision_function(X), 0)
+    expected = (scores / scores.sum(axis=1, keepdims=True))[model.fitted_indices_]
+    assert model.membership_ == pytest.approx(expected, abs=1e-6)
+    assert model.membership_.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_rounds_and_cooling_of_the_shaking(X):
+    def model(**params):
+        return LeastSquaresMarginClustering(
+            3, gamma=0.3, n_init=1, n_kicks=0, balance=0, random_state=0, **params
+        ).fit(X)
+
+    once, usual = model(n_shakes=1).history_, model().history_
+    assert once[0] == once[1] == usual[0] != usual[1]  # one round, then empty clusters are filled
+    slow = model(n_shakes=40, cooling=0.9).history_
+    assert slow[0] == usual[0] and slow[1] != usual[1] and len(slow) > len(usual)
+    with pytest.raises(ValueError, match="cooling"):
+        model(cooling=1.0)
+
+
 def test_without_centring_one_big_cluster_is_best():
     """Why center=True is the default (iris, the paper's kernel)."""
     data, y = load_iris(return_X_y=True)

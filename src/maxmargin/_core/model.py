@@ -93,7 +93,10 @@ class Model:
         raised, held = None if self.raised is None else self.raised[order], self.held
         if held is not None:
             held = np.where(held >= 0, np.argsort(order)[held], -1)
-        model = replace(self, extras=extras, raised=raised, held=held)
+        details = self.details
+        if hasattr(details, "renumbered"):
+            details = details.renumbered(order)
+        model = replace(self, extras=extras, raised=raised, held=held, details=details)
         if self.paths.shape[0] == self.paths.shape[1]:  # one score for each cluster, not a tree
             return replace(model, coef=self.coef[order], intercept=self.intercept[order])
         paths = self.paths[order]

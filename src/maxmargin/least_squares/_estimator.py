@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from numbers import Integral
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .._core.dedup import FitInput
 from .._core.model import Model
 from .._core.size_floor import row_losses
 from ._fit import Settings, fit_least_squares
+from ._label_search import SHAKES
 
 MAX_DESCENT_ROUNDS = 200
 
@@ -52,6 +54,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     n_kicks : int or "auto", default="auto"
         Number of attempts to improve the best labels by reassigning the rows of two clusters.
         "auto" is half the number of clusters.
+    n_shakes : int, default=21
+        Number of rounds of "shaking".
+    cooling : float, default=0.5
+        Factor below 1 of the number of rows that clusters claim, from one round of "shaking" to the
+        next.
     partial_start : {"auto", "supervised", "grow"}, default="auto"
         Initialisation with ``partial_labels``: "supervised" uses the classifiers of the labelled
         rows, "grow" extends the clusters from them, "auto" keeps the better objective of both.
@@ -88,8 +95,13 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         Leave-one-out margin of each training row: score of its cluster minus the best other score.
     fitted_indices_ : ndarray
         Indices of the training rows.
+    membership_ : ndarray of shape (n_fitted, n_clusters)
+        Partial memberships of the training rows: the scores of the regressions on the clusters'
+        indicators, without their negative part, divided by their sum.
     objective_ : float
-        The paper's Q.
+        The paper's Q, which the search minimises. With ``center=True`` it is that of the centred
+        kernel; the loss of the classifiers with their intercepts is lower by
+        ``n sum_h (2 n_h / n - 1)^2``, a constant for clusters of given sizes.
     compared_with_kmeans_ : dict
         "objective": that of the k-means partition of the fitted rows, repaired to the size floor;
         "ari": the adjusted Rand index between it and the labels found. ``objective_`` is not above
@@ -122,6 +134,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "center": ["boolean"],
         "cluster_sizes": [None, StrOptions({"adaptive"}), "array-like"],
         "n_kicks": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "n_shakes": [Interval(Integral, 1, None, closed="left")],
+        "cooling": [Interval(Real, 0, 1, closed="neither")],
         "partial_start": [StrOptions({"auto", "supervised", "grow"})],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -142,6 +156,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         cluster_sizes=None,
         n_init="auto",
         n_kicks="auto",
+        n_shakes=SHAKES,
+        cooling=0.5,
         partial_start="auto",
         max_samples=4000,
         n_components=None,
@@ -164,6 +180,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         self.cluster_sizes = cluster_sizes
         self.n_init = n_init
         self.n_kicks = n_kicks
+        self.n_shakes = n_shakes
+        self.cooling = cooling
         self.partial_start = partial_start
         self.max_samples = max_samples
         self.n_components = n_components
@@ -184,6 +202,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
 
     def _fit_model(self, data: FitInput) -> Model:
         return fit_least_squares(data, self._settings())
+
+    def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
+        scores = np.maximum(model.details.scores, 0.0)
+        total = scores.sum(axis=1, keepdims=True)
+        return {"membership_": scores / np.where(total > 0.0, total, 1.0)}
 
     def _settings(self) -> Settings:
         given = self.get_params(deep=False)

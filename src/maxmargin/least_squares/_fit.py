@@ -87,6 +87,8 @@ class Details:
         Rows of the input that were in the fit.
     labels, margins : ndarray
         Label and leave-one-out margin of each of them.
+    scores : ndarray of shape (n_fitted, k)
+        Scores of their regressions on the clusters' indicators.
     others : list of (float, ndarray)
         Other clusterings: relative difference of the objective, and labels of the fitted rows.
     whitened, scaled : bool
@@ -106,6 +108,7 @@ class Details:
     chosen: np.ndarray
     labels: np.ndarray
     margins: np.ndarray
+    scores: np.ndarray
     others: list[tuple[float, np.ndarray]]
     whitened: bool
     scaled: bool
@@ -114,6 +117,10 @@ class Details:
     connected: bool
     size_margins: dict[float, float]
     link_weight: str | None = None
+
+    def renumbered(self, order: np.ndarray) -> Details:
+        """Return the same with the scores in this order of the clusters; labels stay."""
+        return replace(self, scores=self.scores[:, order])
 
     def places(self, data: FitInput) -> np.ndarray:
         """Return, for every row that the user gave, its place among the fitted rows, or -1."""
@@ -202,12 +209,13 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
         warn_about_sizes(fmap, X, weights, settings, s)
     lower = [other for other in found.others if other.value < found.value]
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
+    scores = similarity.fitted(caches, labels)
     details = Details(
-        chosen, labels, margins, others, whitened=first is not None, scaled=scaled,
+        chosen, labels, margins, scores, others, whitened=first is not None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
     )  # fmt: skip
-    scores = similarity.fitted(caches, labels) + prices
+    scores = scores + prices
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
     exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
@@ -386,6 +394,8 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         max_iter=s.max_iter,
         adaptive=isinstance(s.cluster_sizes, str),
         sized=s.cluster_sizes is not None,
+        n_shakes=s.n_shakes,
+        cooling=s.cooling,
         rng=data.rng,
         watch=data.watch,
         n_jobs=data.n_jobs,

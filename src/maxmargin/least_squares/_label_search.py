@@ -117,6 +117,8 @@ class SearchSettings:
     parallel: bool  # callbacks are called for iterations in order
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
     sized: bool = False  # the sizes of the clusters are given or adapted
+    n_shakes: int = SHAKES
+    cooling: float = 0.5  # factor of the amplitude after each round
 
     def in_time(self) -> bool:
         """Whether there is time for another start or kick."""
@@ -172,7 +174,7 @@ def promised(
         arrays = _Arrays(problem, labels.copy())
         values.append(arrays.value())
         if largest and arrays.value() > found.value:
-            shaken = _shake(problem, _Arrays(problem, labels.copy()), GENTLE, settings.watch)
+            shaken = _shake(problem, _Arrays(problem, labels.copy()), GENTLE, settings)
             moved = _ascended(problem, arrays, settings.watch, [])
             better = max(shaken, moved, key=lambda other: other.value)
             found = replace(better, history=found.history + better.history, others=found.others)
@@ -189,7 +191,7 @@ def _search_from(
     labels, first_round = start
     arrays = _Arrays(problem, labels.copy())
     if settings.search == "shaking":
-        return _shake(problem, arrays, first_round, settings.watch)
+        return _shake(problem, arrays, first_round, settings)
     history = []
     reason: str | None = "max_iter"
     for _ in range(settings.max_iter):
@@ -201,14 +203,18 @@ def _search_from(
     return Found(arrays.labels, arrays.value(), history, reason or "max_iter")
 
 
-def _shake(problem: LabelProblem, arrays: _Arrays, first_round: int, watch: Watch) -> Found:
+def _shake(
+    problem: LabelProblem, arrays: _Arrays, first_round: int, settings: SearchSettings
+) -> Found:
     """Algorithm 3: clusters claim fewer and fewer rows, then empty clusters are filled again.
 
     With ``size_prior`` > 0, single rows are then moved while J_p increases (Hartigan's method).
     """
     history: list[float] = []
-    for i in range(first_round, SHAKES):
-        claimed = arrays.shake(0.5**i)
+    watch, amplitude = settings.watch, 0.5**first_round
+    for _ in range(settings.n_shakes - first_round if first_round < SHAKES else 0):
+        claimed = arrays.shake(amplitude)
+        amplitude *= settings.cooling
         history.append(problem.paper_value(arrays.value()))
         if watch(history[-1]) is not None or claimed == 0:
             break
@@ -239,7 +245,7 @@ def _kicked(problem: LabelProblem, best: Found, settings: SearchSettings, number
     if problem.size_prior > 0.0:
         sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
         problem = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
-    found = _shake(problem, _Arrays(problem, labels), first_round, settings.watch)
+    found = _shake(problem, _Arrays(problem, labels), first_round, settings)
     if found.value <= best.value:
         return best
     return Found(found.labels, found.value, best.history + found.history)
@@ -306,7 +312,7 @@ def adapted_sizes(
                 targets = problem.targets * np.where(np.arange(problem.k) == cluster, factor, 1.0)
                 targets *= problem.targets.sum() / targets.sum()
                 trial = replace(problem, targets=np.maximum(targets, least))
-                found = _shake(trial, _Arrays(trial, best.labels.copy()), GENTLE, settings.watch)
+                found = _shake(trial, _Arrays(trial, best.labels.copy()), GENTLE, settings)
                 trials.append((*predictive_fit(trial, found.labels), trial, found))
         top, top_fit, trial, found = max(trials, key=lambda t: t[0])
         if top <= score + 1e-3:

@@ -49,6 +49,8 @@ class Settings:
     cluster_sizes: Any = None
     n_init: Any = "auto"
     n_kicks: Any = "auto"
+    n_shakes: int = 21
+    cooling: float = 0.5
     partial_start: str = "auto"
     max_samples: int = 4000
     n_components: int | None = None
