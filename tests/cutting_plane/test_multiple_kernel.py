@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
 from maxmargin._core.qp import ScoreBalance, solve_qp
 from maxmargin.cutting_plane._kernel_weights import (
+    BlockBalance,
     KernelWeights,
     solve_cone_program,
     solve_weights,
@@ -268,6 +269,42 @@ def test_score_balance_frees_intercepts():
     assert free.objective_ < plain.objective_
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_weights_are_optimal_where_mean_scores_are_bounded(p):
+    """(4.31) without centring: the primal at the coefficients found is the dual's lower bound."""
+    rng, bound, alpha = np.random.default_rng(0), 0.05, 0.3
+    for count in (1, 3):
+        vectors, blocks, gains = random_cuts(rng, count, m=6)
+        m, k, r = vectors.shape
+        mean = rng.normal(size=r)
+        crosses = np.stack([vectors[:, :, b] @ mean[b] for b in blocks]) / alpha
+        squares = np.array([mean[b] @ mean[b] for b in blocks]) / alpha
+        balance = BlockBalance(bound, crosses, squares)
+        grams = grams_of(vectors, blocks, alpha)
+        found = solve_weights(grams, gains, p, balance=balance, tol=1e-9, rounds=5000)
+        a, tau = found.solution.multipliers, found.solution.tau
+        coef = (np.tensordot(a, vectors, 1) - np.outer(tau, mean)) / alpha
+        coef = coef * np.repeat(found.weights, [b.stop - b.start for b in blocks])
+        losses = gains - np.tensordot(vectors, coef, 2)
+        primal = KernelWeights(alpha, p, blocks).value(coef, np.zeros(k)) + max(losses.max(), 0)
+        assert primal == pytest.approx(found.bound, rel=1e-6)
+        assert np.ptp(coef @ mean) == pytest.approx(bound, rel=1e-6)  # it binds
+
+
+def test_one_kernel_of_the_papers_own_form_is_cutting_planes():
+    """Algorithm 1 on raw rows with the constraint on mean scores."""
+    rng = np.random.default_rng(1)
+    X = np.vstack([rng.normal(size=(40, 3)) + c for c in ([20, 0, 0], [26, 0, 0], [20, 6, 0])])
+    common = {"center": False, "score_balance": 0.01, "nesting": "paper", "tol": 1e-3}
+    common |= {"balance": 0.5, "n_init": 3, "random_state": 0, "alpha": 1e-3}
+    one = MultipleKernelMarginClustering(3, kernels=["linear"], **common).fit(X)
+    plain = CuttingPlaneMarginClustering(3, kernel="linear", **common).fit(X)
+    assert one.objective_ == pytest.approx(plain.objective_, abs=2e-3)  # the epsilon of both
+    common["balance"] = 0.0  # whose prices would come on top of the scores
+    several = MultipleKernelMarginClustering(3, kernels="paper", **common).fit(X)
+    assert np.ptp(several.decision_function(X).mean(axis=0)) == pytest.approx(0.01, rel=1e-3)
+
+
 @pytest.mark.invariance
 def test_sparse_rows_fit_like_dense_ones():
     X = load_digits(return_X_y=True)[0][:150]
@@ -334,8 +371,8 @@ def test_solver_limits_are_said():
     X = np.random.default_rng(0).normal(size=(20, 4))
     with pytest.raises(ValueError, match="weight_norm 1 or 2"):
         MultipleKernelMarginClustering(solver="socp", weight_norm=3).fit(X)
-    with pytest.raises(ValueError, match="center=True"):
-        MultipleKernelMarginClustering(score_balance=0.1, center=False).fit(X)
+    with pytest.raises(ValueError, match="nesting='paper' has no preference for even sizes"):
+        MultipleKernelMarginClustering(nesting="paper", size_entropy=0.1).fit(X)
 
 
 def test_one_linear_kernel_is_cutting_planes():

@@ -143,7 +143,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
 
     Notes
     -----
-    In the paper's symbols alpha = beta / s^2, where s is ``feature_scale_``, and
+    In the paper's symbols alpha = beta * s^2, where s is ``feature_scale_``, and
     ``score_balance`` = l / n. ``kernel="linear", nesting="paper", tol=0.01`` has its absolute
     epsilon and its 1 % stop of the CCCP. Two clusters: w_1 = -w_0, and the form with
     one vector w = 2 w_1 and ``|w'z|`` has C = 2 / alpha.
@@ -241,11 +241,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         if k == 1:
             return Model(fmap, np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1),
                          extras=NOTHING_FOUND)  # fmt: skip
-        mean, bound = None, self.score_balance
-        if bound is not None and not self.center:
-            mean = weighted_sum(rows, (weights / weights.sum())[:, None])[0]
-            if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
-                mean, bound = None, None  # all mean scores are zero: the bound holds for any W
+        bound, mean = mean_bound(self, rows, weights)
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
         intercept = self.fit_intercept
         if intercept == "auto":
@@ -253,16 +249,34 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
             intercept = free and self.nesting != "paper"
         constant = CONSTANT if intercept else 0.0
         paper = self.nesting == "paper"
-        if paper and self.size_entropy not in ("auto", 0):
-            raise ValueError(
-                f"nesting='paper' has no preference for even sizes, got size_entropy="
-                f"{self.size_entropy}; use balance or score_balance, or nesting='labels'."
-            )
+        check_nesting(self)
         cuts = LabelledCuts(rows, weights, data.known, k, constant=constant)
         penalty, raw = Ridge(alpha, bound, mean, constant), None if self._pairwise else data.X
         options = {"size_entropy": 0.0 if paper else self.size_entropy, "nesting": self.nesting}
         problem, report = searched(self, data, cuts, penalty, raw, data.initial, fmap, **options)
         return fitted_model(problem, fmap, self.balance, report)
+
+
+def check_nesting(estimator: Any) -> None:
+    """Refuse a preference for even sizes that the paper's algorithm does not have."""
+    if estimator.nesting == "paper" and estimator.size_entropy not in ("auto", 0):
+        raise ValueError(
+            f"nesting='paper' has no preference for even sizes, got size_entropy="
+            f"{estimator.size_entropy}; use balance or score_balance, or nesting='labels'."
+        )
+
+
+def mean_bound(
+    estimator: Any, rows: Any, weights: np.ndarray
+) -> tuple[float | None, np.ndarray | None]:
+    """Return the bound on mean scores, and the mean row if features are not centred."""
+    bound = estimator.score_balance
+    if bound is None or estimator.center:
+        return bound, None
+    mean = weighted_sum(rows, (weights / weights.sum())[:, None])[0]
+    if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
+        return None, None  # all mean scores are zero: the bound holds for any W
+    return bound, mean
 
 
 def searched(

@@ -32,6 +32,8 @@ class KernelWeights:
         Features of each kernel.
     bound : float or None
         On the difference of two mean scores.
+    mean : ndarray or None
+        The mean row if features are not centred; None if intercepts are free instead.
     solver : {"qp", "socp"}
     constant : float
         Value of the constant feature whose coefficients are the intercepts; 0 for none.
@@ -43,6 +45,7 @@ class KernelWeights:
     p: float
     blocks: tuple[slice, ...]
     bound: float | None = None
+    mean: np.ndarray | None = None
     solver: str = "qp"
     constant: float = 0.0
     even: bool = False
@@ -82,7 +85,15 @@ class KernelWeights:
             )
             pool.keep(multipliers)
             return value, (coef, np.zeros(k))
-        balance = None if self.bound is None else ScoreBalance(self.bound, cuts.shares, None)
+        balance: ScoreBalance | BlockBalance | None = None
+        if self.mean is not None and self.bound is not None:
+            vectors = pool.vectors.reshape(len(pool), k, -1)
+            means = [self.mean[block] for block in self.blocks]
+            crosses = np.stack([vectors[:, :, b] @ s for b, s in zip(self.blocks, means)])
+            squares = np.array([s @ s for s in means])
+            balance = BlockBalance(self.bound, crosses / self.alpha, squares / self.alpha)
+        elif self.bound is not None:
+            balance = ScoreBalance(self.bound, cuts.shares, None)
         grams = pool.grams / self.alpha
         start = pool.block_weights[:count]
         found = solve_weights(
@@ -94,6 +105,8 @@ class KernelWeights:
         pool.keep(found.solution.multipliers)
         pool.block_weights[:count] = found.weights
         coef, intercept = cuts.split(pool.coef(self.alpha))
+        if self.mean is not None:
+            coef = coef - np.outer(found.solution.tau, self.mean) / self.alpha
         coef = coef * np.repeat(found.weights, [b.stop - b.start for b in self.blocks])
         if balance is not None:
             intercept = found.solution.intercept
@@ -101,6 +114,37 @@ class KernelWeights:
 
     def _squares(self, coef: np.ndarray) -> np.ndarray:
         return np.array([(coef[:, block] ** 2).sum() for block in self.blocks])
+
+
+@dataclass(frozen=True)
+class BlockBalance:
+    """The bound on differences of mean scores where features are not centred, for each kernel.
+
+    Attributes
+    ----------
+    bound : float
+    crosses : ndarray of shape (M, m, k)
+        Products of the cuts with the mean row, divided by alpha.
+    squares : ndarray of shape (M,)
+        Squared length of the mean row, divided by alpha.
+    """
+
+    bound: float
+    crosses: np.ndarray
+    squares: np.ndarray
+
+    def at(self, beta: np.ndarray) -> ScoreBalance:
+        """Return the bound for kernels of these weights."""
+        return ScoreBalance(
+            self.bound, np.tensordot(beta, self.crosses, 1), float(beta @ self.squares)
+        )
+
+    def correct(self, q: np.ndarray, solution: QpSolution) -> np.ndarray:
+        """Return q_k with the mean row, whose multipliers are tau, among the cuts."""
+        tau = solution.tau
+        cross = (solution.multipliers @ self.crosses) @ tau
+        corrected: np.ndarray = q - 2.0 * cross + self.squares * (tau @ tau)
+        return corrected
 
 
 @dataclass(frozen=True)
@@ -120,7 +164,7 @@ def solve_weights(
     p: float,
     multipliers: np.ndarray | None = None,
     weights: np.ndarray | None = None,
-    balance: ScoreBalance | None = None,
+    balance: ScoreBalance | BlockBalance | None = None,
     tol: float = WEIGHT_TOL,
     rounds: int = WEIGHT_ROUNDS,
     constant: np.ndarray | float = 0.0,
@@ -136,7 +180,7 @@ def solve_weights(
         Norm of the weights.
     multipliers, weights : ndarray, optional
         Where to start.
-    balance : ScoreBalance, optional
+    balance : ScoreBalance or BlockBalance, optional
     tol : float
         Gap to reach, relative to the value.
     rounds : int
@@ -154,9 +198,13 @@ def solve_weights(
     best: WeightedSolution | None = None
     for round_ in range(1, rounds + 1):
         gram = np.tensordot(beta, grams, 1) + constant
-        solution = solve_qp(gram, gains, start=multipliers, balance=balance)
+        bound = balance.at(beta) if isinstance(balance, BlockBalance) else balance
+        solution = solve_qp(gram, gains, start=multipliers, balance=bound)
         multipliers = solution.multipliers
-        q = np.maximum(multipliers @ grams @ multipliers, 0.0)
+        q = multipliers @ grams @ multipliers
+        if isinstance(balance, BlockBalance):
+            q = balance.correct(q, solution)
+        q = np.maximum(q, 0.0)
         norm = top = float(q.max())
         if p > 1 and top > 0:  # the norm dual to p, free of overflow
             norm = float(top * ((q / top) ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p))

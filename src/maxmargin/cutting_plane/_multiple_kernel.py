@@ -19,7 +19,15 @@ from .._core.model import Model, lead_losses
 from .._core.rows import concat
 from .._data.source import RowSource
 from ._cuts import LabelledCuts
-from ._estimator import CONSTANT, NOTHING_FOUND, default_alpha, fitted_model, searched
+from ._estimator import (
+    CONSTANT,
+    NOTHING_FOUND,
+    check_nesting,
+    default_alpha,
+    fitted_model,
+    mean_bound,
+    searched,
+)
 from ._kernel_list import fit_stack, kernel_of, read_sources
 from ._kernel_weights import KernelWeights
 
@@ -61,10 +69,14 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         Whether scores have lightly penalised intercepts; "auto" is True unless ``balance`` or
         ``score_balance`` is given or ``solver="socp"``, which has none.
     score_balance : float or None, default=None
-        Largest difference between the mean scores of two clusters; frees intercepts within it.
+        Largest difference between the mean scores of two clusters; frees intercepts within it. With
+        ``center=False`` there are none, and it is the constraint of (4.31).
     center, normalize : bool, default=True
         Whether each kernel is centred, and scaled to mean square one. The weights mean little
         without: the largest kernel takes them all.
+    nesting : {"labels", "paper"}, default="labels"
+        As in :class:`CuttingPlaneMarginClustering`: "paper" is the paper's Algorithm 1, with cuts
+        outside and CCCP inside.
     solver : {"qp", "socp"}, default="qp"
         How the weights are found for a pool of cuts: tiny QPs, or, after a search with these, the
         paper's cone program through clarabel (``pip install maxmargin[sdp]``), for checking.
@@ -146,6 +158,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         "score_balance": [Interval(Real, 0, 1e3, closed="both"), None],
         "center": ["boolean"],
         "normalize": ["boolean"],
+        "nesting": [StrOptions({"labels", "paper"})],
         "solver": [StrOptions({"qp", "socp"})],
         "max_samples": [Interval(Integral, 2, None, closed="left"), None],
         "init": [StrOptions({"auto", "k-means", "random"}), "array-like"],
@@ -165,6 +178,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         score_balance=None,
         center=True,
         normalize=True,
+        nesting="labels",
         solver="qp",
         max_samples=None,
         init="auto",
@@ -187,6 +201,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         self.score_balance = score_balance
         self.center = center
         self.normalize = normalize
+        self.nesting = nesting
         self.solver = solver
         self.max_samples = max_samples
         self.init = init
@@ -285,16 +300,19 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         # With even weights the kernels add up to one of mean square M^(1 - 1/p).
         whole = count ** (1.0 - 1.0 / p)
         alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
-        intercept = self.fit_intercept
+        intercept, paper = self.fit_intercept, self.nesting == "paper"
         if intercept == "auto":
-            intercept = self.balance == 0 and self.score_balance is None and self.solver == "qp"
+            free = self.balance == 0 and self.score_balance is None
+            intercept = free and self.solver == "qp" and not paper
         constant = CONSTANT if intercept else 0.0
-        penalty = KernelWeights(alpha, p, fmap.blocks, self.score_balance, constant=constant)
+        bound, mean = mean_bound(self, rows, weights)
+        penalty = KernelWeights(alpha, p, fmap.blocks, bound, mean, constant=constant)
         cuts = LabelledCuts(rows, weights, known, k, fmap.blocks, constant)
         raw = None if self._has_matrices() else X
         given = None if data.initial is None else data.initial[chosen]
-        opening = replace(penalty, even=True) if count > 1 else None
-        options = {"size_entropy": self.size_entropy, "opening": opening}
+        opening = replace(penalty, even=True) if count > 1 and not paper else None
+        entropy = 0.0 if paper else self.size_entropy
+        options = {"size_entropy": entropy, "opening": opening, "nesting": self.nesting}
         problem, report = searched(self, data, cuts, penalty, raw, given, fmap, **options)
         if self.solver == "socp":  # too slow for the search
             problem.penalty = replace(penalty, solver="socp")
@@ -313,8 +331,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 
     def _check_settings(self, data: FitInput) -> None:
         """Refuse settings that do not go together."""
-        if self.score_balance is not None and not self.center:
-            raise ValueError("score_balance needs center=True in MultipleKernelMarginClustering.")
+        check_nesting(self)
         if self._has_matrices() and data.X.shape[0] < data.n_given:
             raise ValueError(
                 "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
