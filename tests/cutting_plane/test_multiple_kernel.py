@@ -275,7 +275,7 @@ def test_weights_are_optimal_where_mean_scores_are_bounded(p):
     rng, bound, alpha = np.random.default_rng(0), 0.05, 0.3
     for count in (1, 3):
         vectors, blocks, gains = random_cuts(rng, count, m=6)
-        m, k, r = vectors.shape
+        _, k, r = vectors.shape
         mean = rng.normal(size=r)
         crosses = np.stack([vectors[:, :, b] @ mean[b] for b in blocks]) / alpha
         squares = np.array([mean[b] @ mean[b] for b in blocks]) / alpha
