@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/defaults.py [tasks | page | blobs ...]
 
 Sections: tasks (those of quality.py: ARI, accuracy, CPU seconds, the objective beside that of the
-k-means partition), page (writes them to docs/defaults.md) and blobs (14 seeded sets of separated
+k-means partition), page (writes them to docs/benchmarks.md) and blobs (14 seeded sets of separated
 clouds that k-means gets right). An ARI of more than .03 below that of k-means is marked. Classes
 serve to score the answers only. Fits have one thread each; MAXMARGIN_JOBS of them run at once
 (default 1).
@@ -41,7 +41,7 @@ OURS = {
 }
 MOST_ROWS = {"semidefinite": 400}  # a matrix of n^2 variables
 LOSS = 0.03
-PATH = Path(__file__).parents[1] / "docs" / "defaults.md"
+PATH = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 PAGE = """# Every estimator at its defaults
 
 Nothing is given but the number of clusters. Made by `python benchmarks/defaults.py page` on {date}
@@ -131,7 +131,7 @@ def tasks():
 
 
 def page():
-    """Write the tables of tasks() to docs/defaults.md."""
+    """Write the tables of tasks() to docs/benchmarks.md."""
     names = task_names()
     *tables, summary = all_tables(names, measured(names))
     packages = ", ".join(f"{p} {metadata.version(p)}" for p in ("scikit-learn", "numpy", "scipy"))

@@ -1,11 +1,11 @@
-"""Sphinx settings: ``.venv/bin/sphinx-build docs docs/_build``."""
+"""Sphinx settings: ``.venv/bin/sphinx-build -W -j 2 docs docs/_build``."""
 
-from importlib.metadata import version as installed
+import maxmargin
 
 project = "maxmargin"
 author = "The maxmargin developers"
 copyright = author
-release = version = installed("maxmargin")
+release = version = maxmargin.__version__
 
 extensions = [
     "myst_parser",
@@ -13,17 +13,54 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["dollarmath"]
-numpydoc_show_class_members = False
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
+numpydoc_show_class_members = False
 suppress_warnings = ["config.cache"]
+
+# Examples that take long or need a download: shown with their code, run by hand.
+LONG = ("mnist",)
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "filename_pattern": "/plot_",
+    "filename_pattern": rf"/plot_(?!{'|'.join(LONG)})",
+    "subsection_order": [f"../examples/{n}" for n in ("basics", "knowledge", "data", "methods")],
+    "backreferences_dir": "reference/backreferences",
+    "doc_module": ("maxmargin",),
+    "parallel": 2,
+    "min_reported_time": 3,
+    "remove_config_comments": True,
+    "show_signature": False,
 }
+
 html_theme = "pydata_sphinx_theme"
 html_title = "maxmargin"
+html_static_path = ["_static"]
+html_css_files = ["maxmargin.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_align": "left",
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "glossary": [], "faq": []}
+
+
+def skip_inherited(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn documents itself: get_params, set_output and the like."""
+    return skip or (getattr(obj, "__module__", None) or "").startswith("sklearn")
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_inherited)

@@ -96,6 +96,11 @@ def test_public_names_are_documented_with_an_example(name):
     assert name in dir(maxmargin)
 
 
+def test_every_public_name_has_a_page_in_the_reference():
+    listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs/reference.md").read_text(), re.M))
+    assert set(maxmargin.__all__) - {"__version__"} <= listed
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="has no attribute 'KMeans'"):
         _ = maxmargin.KMeans

@@ -7,7 +7,7 @@ answers to "do these two belong together?" tell.
 """
 
 # %%
-# Answers about 150 random pairs of rows: must-links and cannot-links.
+# Answers about 100 random pairs of rows: must-links and cannot-links.
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
@@ -17,8 +17,9 @@ from maxmargin.active import PairQueries
 from maxmargin.metrics import clustering_accuracy
 
 X, digit = load_digits(return_X_y=True)
+X, digit = X[:300], digit[:300]
 odd = digit % 2
-links = PairwiseConstraints.from_labels(odd, n_pairs=150, random_state=0)
+links = PairwiseConstraints.from_labels(odd, n_pairs=100, random_state=0)
 print(links)
 model = PairwiseMarginClustering(2, random_state=0).fit(X, constraints=links)
 blind = KMeans(2, n_init=10, random_state=0).fit(X).labels_
@@ -36,13 +37,13 @@ except ValueError as error:
 # %%
 # Instead of random pairs, ask what tells most: suggest, answer, tell. The person is played by the
 # true classes here; on the command line it is ``maxmargin label``.
-budgets, reached = (30, 60, 90, 120, 150), {"random": [], "neighbourhoods": []}
+budgets, reached = (20, 40, 60), {"random": [], "neighbourhoods": []}
 for strategy, found in reached.items():
     estimator = PairwiseMarginClustering(2, alpha=0.003, random_state=0)
     loop = PairQueries(estimator, X, strategy=strategy, random_state=0)
     for budget in budgets:
         while len(loop.answers) < budget:
-            pairs = loop.suggest(min(10, budget - len(loop.answers)))
+            pairs = loop.suggest(min(20, budget - len(loop.answers)))
             loop.tell(pairs, [1 if odd[a] == odd[b] else -1 for a, b in pairs])
         found.append(clustering_accuracy(odd, loop.fit().predict(X)))
 
