@@ -1,10 +1,18 @@
-"""Answers about pairs of rows in a file: a csv that can be read whole and appended line by line.
+"""What a person says about rows, in a file: a csv that can be appended line by line.
 
     # n_samples = 150
     row_a,row_b,relation,weight
     3,17,same,1.0
     3,42,different,1.0
     3,42,undo,1.0
+    17,17,name=Setosa,1.0
+    17,60,merge,1.0
+    0,0,k=4,1.0
+
+``undo`` takes back the last line about the same rows. ``name`` names the cluster of a row; rows
+with different names are in different clusters, unless ``merge`` says otherwise. ``merge`` and
+``split`` are links that also change the number of clusters by one; ``split`` gives the second row a
+name. ``k`` sets the number of clusters. Text is percent-encoded.
 
 An answer is in the file before it counts. What a kill leaves of a half-written line is no answer: a
 last line without its end is ignored.
@@ -16,8 +24,10 @@ import math
 import os
 import warnings
 from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+from urllib.parse import quote, unquote
 
 try:
     import fcntl
@@ -26,9 +36,11 @@ except ImportError:  # no POSIX: two programs are not kept apart
 
 from ._files import DataError, atomic_write, check_exists, check_writable
 
-MUST = ("must-link", "must", "ml", "same", "1", "true", "yes")
-CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no")
+MERGE, SPLIT = "merge", "split"
+MUST = ("must-link", "must", "ml", "same", "1", "true", "yes", MERGE)
+CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no", SPLIT)
 DONT_KNOW, UNDO = "unknown", "undo"
+NAME, NUMBER = "name=", "k="
 HEAD, COLUMNS = "# n_samples =", "row_a,row_b,relation,weight"
 
 
@@ -39,6 +51,69 @@ class Answer(NamedTuple):
     row_b: int
     relation: str
     weight: float = 1.0
+
+    @classmethod
+    def name(cls, row: int, name: str) -> Answer:
+        """The cluster of a row has this name."""
+        return cls(row, row, NAME + quote(name, safe=" "))
+
+    @property
+    def about_pair(self) -> bool:
+        """Whether it is about two rows, not a name or a number."""
+        return "=" not in self.relation
+
+    @property
+    def code(self) -> int:
+        """1 for same, -1 for different, 0 for neither, however a file names them."""
+        return 1 if self.relation in MUST else -1 if self.relation in CANNOT else 0
+
+
+def names_of(answers: Iterable[Answer]) -> dict[int, str]:
+    """Return the names of clusters by a row of each.
+
+    Examples
+    --------
+    >>> names_of([Answer.name(3, "a, b"), Answer.name(5, "c"), Answer(3, 5, "merge")])
+    {3: 'a, b'}
+    """
+    names: dict[int, str] = {}
+    for answer in answers:
+        if answer.relation.startswith(NAME):
+            names[answer.row_a] = unquote(answer.relation[len(NAME) :])
+        elif answer.relation == MERGE:
+            names.pop(answer.row_b, None)
+        elif answer.relation == SPLIT:
+            names[answer.row_b] = f"{names.get(answer.row_a, 'cluster')} (2)"
+    return names
+
+
+def number_of(answers: Iterable[Answer], n_clusters: int | None) -> int | None:
+    """Return the number of clusters after all that was said.
+
+    Examples
+    --------
+    >>> number_of([Answer(0, 0, "k=5"), Answer(3, 4, "merge"), Answer(1, 2, "merge")], 2)
+    3
+    """
+    for answer in answers:
+        if answer.relation.startswith(NUMBER):
+            n_clusters = int(answer.relation[len(NUMBER) :])
+        elif n_clusters is not None and answer.relation in (MERGE, SPLIT):
+            n_clusters += 1 if answer.relation == SPLIT else -1
+    return n_clusters
+
+
+def pairs_of(answers: Iterable[Answer]) -> list[Answer]:
+    """Return the answers about pairs, also those that names imply: other names, other clusters.
+
+    Examples
+    --------
+    >>> pairs_of([Answer.name(3, "a"), Answer.name(5, "b")])
+    [Answer(row_a=3, row_b=5, relation='different', weight=1.0)]
+    """
+    answers = list(answers)
+    pairs = [answer for answer in answers if answer.about_pair]
+    return pairs + [Answer(a, b, "different") for a, b in combinations(names_of(answers), 2)]
 
 
 def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterable[Answer]) -> None:
@@ -57,7 +132,7 @@ def _line(answer: Answer) -> str:
 
 
 def read_answers(path: str | os.PathLike[str], everything: bool = False):
-    """Read the number of rows and the answers that stand, with ``everything`` also "unknown" ones.
+    """Read the number of rows and the links that stand, or with ``everything`` all answers.
 
     Examples
     --------
@@ -83,24 +158,33 @@ def read_answers(path: str | os.PathLike[str], everything: bool = False):
         answer = _parsed(line, number, path)
         if answer.relation != UNDO:
             answers.append(answer)
-        elif answers:
-            answers.pop()
+        elif (place := _last_about(answers, answer.row_a, answer.row_b)) is not None:
+            del answers[place]
     if not everything:
-        answers = [answer for answer in answers if answer.relation != DONT_KNOW]
+        answers = [answer for answer in pairs_of(answers) if answer.code]
     try:
         return int(head[len(HEAD) :]), answers
     except ValueError as error:
         raise DataError(f"{path}: {head!r} holds no number of rows") from error
 
 
+def _last_about(answers: list[Answer], a: int, b: int) -> int | None:
+    places = [i for i, answer in enumerate(answers) if answer[:2] == (a, b)]
+    return places[-1] if places else None
+
+
 def _parsed(line: str, number: int, path) -> Answer:
     try:
         a, b, relation, weight = line.split(",")
-        answer = Answer(int(a), int(b), relation.strip().lower(), float(weight))
+        what = relation.strip() if "=" in relation else relation.strip().lower()
+        answer = Answer(int(a), int(b), what, float(weight))
+        if what.startswith(NUMBER):
+            int(what[len(NUMBER) :])
     except ValueError as error:
         remedy = "It must be two row numbers, a relation and a weight"
         raise DataError(f"{path}: answer {number} is {line!r}", remedy) from error
-    if answer.relation not in (*MUST, *CANNOT, DONT_KNOW, UNDO):
+    known = (*MUST, *CANNOT, DONT_KNOW, UNDO)
+    if answer.relation not in known and not answer.relation.startswith((NAME, NUMBER)):
         raise DataError(
             f"{path}: relation {answer.relation!r} of answer {number} is not known",
             f"Use {MUST[0]}, {CANNOT[0]}, {DONT_KNOW} or {UNDO}",
@@ -112,9 +196,12 @@ def _parsed(line: str, number: int, path) -> Answer:
 
 
 class AnswerLog:
-    """A file of answers, open for appending, that survives a kill at any moment."""
+    """A file of answers, open for appending, that survives a kill at any moment.
 
-    def __init__(self, file: BinaryIO, answers: list[Answer]):
+    Without a file, answers are in memory only.
+    """
+
+    def __init__(self, file: BinaryIO | None, answers: list[Answer]):
         self.file, self.answers = file, answers
 
     @classmethod
@@ -155,21 +242,26 @@ class AnswerLog:
 
     def close(self) -> None:
         """Close the file, so that others can use it."""
-        self.file.close()
+        if self.file is not None:
+            self.file.close()
 
     def append(self, answer: Answer) -> None:
         """Write an answer; when this returns it is on the disk."""
-        _write_through(self.file, _line(answer).encode())
+        if self.file is not None:
+            _write_through(self.file, _line(answer).encode())
         self.answers.append(answer)
 
-    def undo(self) -> Answer | None:
-        """Take back the last answer and return it."""
+    def undo(self, rows: tuple[int, int] | None = None) -> Answer | None:
+        """Take back the last answer, or the last one about two rows, and return it."""
         if not self.answers:
             return None
-        last = self.answers[-1]
-        self.append(last._replace(relation=UNDO))
-        del self.answers[-2:]
-        return last
+        place = _last_about(self.answers, *(self.answers[-1][:2] if rows is None else rows))
+        if place is None:
+            return None
+        taken = self.answers[place]
+        self.append(taken._replace(relation=UNDO))
+        del self.answers[-1], self.answers[place]
+        return taken
 
 
 def _write_through(file: BinaryIO, data: bytes) -> None:

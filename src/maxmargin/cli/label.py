@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Ask until the person has had enough, then fit with all answers."""
     from sklearn.pipeline import make_pipeline
 
-    from maxmargin._answers import AnswerLog
+    from maxmargin._answers import AnswerLog, number_of
     from maxmargin.active import PairQueries
     from maxmargin.io import read_rows
 
@@ -67,14 +67,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         # The seed moves on with the answers: a resumed session does not repeat its first questions.
         seed = (args.random_state or 0) + len(log.answers)
         loop = PairQueries(estimator, fitted_on, random_state=seed)
-        for answer in log.answers:
-            loop.tell([answer[:2]], [_code(answer.relation)])
+        estimator.set_params(n_clusters=number_of(log.answers, args.n_clusters))
+        _tell_all(loop, log)
         session = _Session(loop, log, table, args)
         session.ask_on()
         estimator = loop.fit()
         model = estimator if scaler is None else make_pipeline(scaler, estimator)
         wrote = data.write_results(args, model, estimator.labels_, table, X)
-    codes = [_code(answer.relation) for answer in log.answers]
+    codes = [answer.code for answer in log.answers if answer.about_pair]
     names = {"same": 1, "different": -1, "unknown": 0}
     return {
         "data": table.source,
@@ -87,11 +87,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _code(relation: str) -> int:
-    """1 for same, -1 for different, 0 for don't know, however a file names them."""
-    from maxmargin._answers import CANNOT, MUST
+def _tell_all(loop: Any, log: Any) -> None:
+    """Tell the questions' model what is known, also by the names that a page gave."""
+    from maxmargin._answers import pairs_of
 
-    return 1 if relation in MUST else -1 if relation in CANNOT else 0
+    pairs = pairs_of(log.answers)
+    loop.answers.clear()
+    loop.tell([answer[:2] for answer in pairs], [answer.code for answer in pairs])
 
 
 class _Session:
@@ -129,8 +131,9 @@ class _Session:
                 if last is None:
                     _say("there is no answer to take back")
                     continue
-                self.loop.undo()
-                pairs.insert(0, list(last[:2]))
+                _tell_all(self.loop, self.log)
+                if last.about_pair:
+                    pairs.insert(0, list(last[:2]))
                 _say(f"taken back: rows {last.row_a} and {last.row_b} were {last.relation}")
             else:
                 self._note(pairs.pop(0), said)
@@ -139,8 +142,9 @@ class _Session:
     def _note(self, pair, said: str) -> None:
         from maxmargin._answers import Answer
 
-        self.log.append(Answer(int(pair[0]), int(pair[1]), said))
-        self.loop.tell([pair], [_code(said)])
+        answer = Answer(int(pair[0]), int(pair[1]), said)
+        self.log.append(answer)
+        self.loop.tell([pair], [answer.code])
         self.given += 1
         _say(f"noted ({data.plural(len(self.log.answers), 'answer')}): {said}")
 

@@ -1,4 +1,4 @@
-"""The command line: ``maxmargin demo | fit | predict | report | label | segment | check | info``.
+"""The command line: ``maxmargin COMMAND``; see `COMMANDS`.
 
 Exit codes: 0 ok, 1 it ran but failed (bad data, a fit that cannot be done), 2 bad usage (unknown
 options, impossible combinations), 130 interrupted.
@@ -18,12 +18,12 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from . import UsageError, check, demo, fit, info, label, predict, report, segment
+from . import UsageError, check, demo, explore, fit, info, label, predict, report, segment
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
-    for module in (demo, fit, predict, report, label, segment, check, info)
+    for module in (demo, fit, predict, report, explore, label, segment, check, info)
 }
 PACKAGES = ("pandas", "pyarrow", "psutil", "rich", "skops")  # the extra "cli"
 

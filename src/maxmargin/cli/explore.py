@@ -1,0 +1,101 @@
+"""``maxmargin explore``: a page on this machine where a person names and corrects clusters.
+
+What is said there goes to the same file as the answers of ``maxmargin label``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import data
+from .methods import add_options, build_estimator, given_options, positive
+from .report import add_pictures
+
+SUMMARY = "open a page where you see, name and correct the clusters of a file"
+EXAMPLE = "maxmargin explore people.csv -k 3 --id-column name"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    data.add_data(parser)
+    add = parser.add_argument
+    chosen = "number of clusters to start with (default: found by the density of the rows)"
+    add("-k", "--n-clusters", type=positive, metavar="K", help=chosen)
+    answers = "where answers are kept and gone on from (default: DATA with the ending .links.csv)"
+    add("--answers", metavar="FILE", help=answers)
+    add("--refit", type=int, default=10, metavar="N", help="fit anew after N answers (default: 10)")
+    add("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
+    shown = "open the page in a browser (default: if this is a terminal)"
+    add("--browser", action=argparse.BooleanOptionalAction, default=sys.stderr.isatty(), help=shown)
+    data.add_standardize(parser)
+    add_pictures(parser)
+    data.add_outputs(parser, "out", "model")
+    add_options(parser, ["auto"])
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Serve the page until Ctrl-C, then write what was asked for."""
+    from sklearn.pipeline import make_pipeline
+
+    from maxmargin._files import needed
+    from maxmargin.app import ClusterExplorer
+    from maxmargin.app._server import serve
+    from maxmargin.io import read_rows
+
+    needed("starlette", "app")
+    needed("uvicorn", "app")
+    args.answers = args.answers or answers_beside(args.data)
+    data.check_outputs(args, "out", "model")
+    estimator = build_estimator("auto", args.n_clusters, given_options(args, ["auto"]))
+    table = read_rows(args.data, **data.reading(args))
+    X = data.named_rows(table)
+    model = make_pipeline(data.standardizer(X), estimator) if args.standardize else estimator
+    explorer = ClusterExplorer(
+        model, X, images=args.image_shape, ids=table.ids, answers=args.answers,
+        refit_every=args.refit, title=Path(args.data).name, random_state=args.random_state or 0,
+    )  # fmt: skip
+    try:
+        if explorer.log.answers:
+            known = data.plural(len(explorer.log.answers), "answer")
+            _say(f"going on from {known} in {args.answers}")
+        explorer.refit()
+        serve(explorer, args.port, lambda address: _opened(address, args.browser))
+    finally:
+        explorer.close()
+    wrote = {}
+    if explorer.labels is not None:
+        wrote = data.write_results(args, explorer.model, explorer.labels, table, X)
+    return {
+        "data": table.source,
+        "n_rows": explorer.rows.n,
+        "n_answers": len(explorer.log.answers),
+        "names": explorer.names,
+        "wrote": {"answers": args.answers, **wrote},
+    }
+
+
+def answers_beside(path: str) -> str:
+    """Return the file of the answers about a file of rows."""
+    return str(Path(path).with_suffix(".links.csv"))
+
+
+def _opened(address: str, browser: bool) -> None:
+    _say(f"open {address} (Ctrl-C ends; everything said is saved)")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def tell(result: dict[str, Any]) -> Iterator[str]:
+    """Say what came of it."""
+    yield data.plural(result["n_answers"], "answer")
+    yield data.told_files(result["wrote"])
