@@ -177,6 +177,7 @@ class Explorer extends Page {
     try { found = await this.server.ask("question"); } catch (error) { this.notice(error.message, true); return; }
     if (turn !== this.turn) return;  // a later answer has its own question
     this.question = found.question;
+    this.asking.dataset.rows = found.question?.rows ?? "none";
     if (!found.question) { this.asking.replaceChildren(el("p", { class: "soft" }, "Nothing is left to ask.")); return; }
     this.keep(found);
     const [a, b] = found.question.rows;
@@ -191,6 +192,7 @@ class Explorer extends Page {
     const { question } = this;
     if (!question) return;
     this.question = null;
+    delete this.asking.dataset.rows;
     if (!(await this.say("answer", { rows: question.rows, relation }))) this.ask();
   }
 

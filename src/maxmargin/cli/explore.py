@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     needed("starlette", "app")
     needed("uvicorn", "app")
-    args.answers = args.answers or answers_beside(args.data)
+    args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     data.check_outputs(args, "out", "model")
     estimator = build_estimator("auto", args.n_clusters, given_options(args, ["auto"]))
     table = read_rows(args.data, **data.reading(args))
@@ -76,11 +76,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "names": explorer.names,
         "wrote": {"answers": args.answers, **wrote},
     }
-
-
-def answers_beside(path: str) -> str:
-    """Return the file of the answers about a file of rows."""
-    return str(Path(path).with_suffix(".links.csv"))
 
 
 def _opened(address: str, browser: bool) -> None:

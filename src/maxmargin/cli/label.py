@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     with AnswerLog.open(args.answers, X.shape[0]) as log:
         if log.answers:
             _say(f"going on from {data.plural(len(log.answers), 'answer')} in {args.answers}")
+        if find_spec("starlette") and find_spec("uvicorn"):
+            _say(f"the same on a page: maxmargin explore {args.data} -k {args.n_clusters}")
         # The seed moves on with the answers: a resumed session does not repeat its first questions.
         seed = (args.random_state or 0) + len(log.answers)
         loop = PairQueries(estimator, fitted_on, random_state=seed)
