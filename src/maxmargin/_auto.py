@@ -67,6 +67,7 @@ from .least_squares._fit import Settings
 from .least_squares._link_weights import fit_with_links
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import Resamples, alternative_clusterings
+from .least_squares._settings import most_rows
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
@@ -97,9 +98,11 @@ class MaxMarginClustering(BaseMarginClustering):
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
         One is used if k-means, a mixture and the first of them agree and the clusters are clear.
-    max_samples : int, default=4000
-        Maximum number of rows to fit on; the model predicts the labels of the other rows. Rows with
-        known labels, then those with constraints, are fitted first.
+    max_samples : int or "auto", default="auto"
+        Maximum number of rows to fit on; the model predicts the labels of the other rows. "auto" is
+        2000, or 40 for each cluster if that is more, up to 4000; with known labels, constraints or
+        a kernel matrix 4000. Rows with known labels, then those with constraints, are fitted first;
+        1000 rows (40 for each cluster) are fitted if the clusters are clear.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
         probabilities, when ``confidence_``, ``stability_``, ``report_`` or ``predict_proba`` is
@@ -174,7 +177,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
         "size_prior": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
         "spreads": ["boolean"],
-        "max_samples": [Interval(Integral, 2, None, closed="left")],
+        "max_samples": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
         "outlier_level": [Interval(Real, 0, 1, closed="neither")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
@@ -189,7 +192,7 @@ class MaxMarginClustering(BaseMarginClustering):
         spreads=True,
         balance=0.05,
         n_init="auto",
-        max_samples=4000,
+        max_samples="auto",
         n_resamples=6,
         outlier_level=0.01,
         time_budget=None,
@@ -252,7 +255,7 @@ class MaxMarginClustering(BaseMarginClustering):
         return tags
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        return self._settings(2, RBF).memory(n_samples, n_features)
+        return self._settings(self.n_clusters, RBF).memory(n_samples, n_features)
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
@@ -283,21 +286,25 @@ class MaxMarginClustering(BaseMarginClustering):
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
         named = len(np.unique(data.known[data.known >= 0]))
+        settings = self._settings(k, kind, data.has_known or data.links is not None)
         if named == k > 1:
-            model = fit_known_labels(data, self._settings(k, kind))
+            model = fit_known_labels(data, settings)
             if self.n_clusters is None and model.details.unnamed is not None:
                 warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
-            model = fit_with_links(data, self._settings(k, kind))
+            model = fit_with_links(data, settings)
         extras = {**model.extras, "n_clusters_": k, "_told": [kind.sentence, *told]}
         chosen = model.details.chosen
         fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
         extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
         return replace(model, extras=extras)
 
-    def _settings(self, k: int, kind: Kind) -> Settings:
+    def _settings(self, k: int | None, kind: Kind, informed: bool = False) -> Settings:
+        most = self.max_samples
+        if isinstance(most, str):
+            most = most_rows(None if informed or self._pairwise else k)
         return Settings(
-            k,
+            k or 2,
             (kind.kernel,),
             ridge=kind.ridge,
             n_neighbors=kind.n_neighbors,
@@ -308,7 +315,8 @@ class MaxMarginClustering(BaseMarginClustering):
             scale=kind is RBF,
             balance=self.balance,
             n_init=self.n_init,
-            max_samples=self.max_samples,
+            max_samples=most,
+            pilot=not self._pairwise,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
         )
@@ -321,7 +329,7 @@ class MaxMarginClustering(BaseMarginClustering):
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
         n, rng = data.X.shape[0], self._generator()
-        most = max(CHOICE_ROWS, self.max_samples)
+        most = max(CHOICE_ROWS, self._settings(None, kind).max_samples)
         rows = np.sort(rng.choice(n, min(n, most), replace=False))
         X = data.X.take(rows)
         if self._pairwise:
@@ -339,10 +347,8 @@ class MaxMarginClustering(BaseMarginClustering):
             own = host_labels(labels)
             found |= row_certainty(own, lead, rows, data, model)
             if "_calibration" in model.extras:
-                places, others = model.details.places(data), model.details.others
-                found["alternatives_"] = alternative_clusterings(
-                    own, places, others, len(model.paths)
-                )
+                known = model.details.places(data), model.details.others, len(model.paths)
+                found["alternatives_"] = alternative_clusterings(own, *known)
         sentences = list(self._sentences(model, data, found))
         if data.links is not None:
             sentences = [*_links_told(data, host_labels(labels), model), *sentences]
@@ -372,14 +378,11 @@ class MaxMarginClustering(BaseMarginClustering):
                 "a scale per cluster, and their objective need not be the lowest."
             )
         if model.details.connected:
-            told = (
-                ""
-                if not model.details.by_connection
-                else (", and their objective need not be the lowest")
-            )
+            lower = ", and their objective need not be the lowest"
+            told = lower if model.details.by_connection else ""
             yield f"The clusters are connected groups of rows that are apart{told}."
         fitted = len(model.details.chosen)
-        if n > self.max_samples:
+        if fitted < len(data.weights):
             yield (
                 f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
                 f"other {n - fitted:,}."
@@ -433,9 +436,7 @@ class MaxMarginClustering(BaseMarginClustering):
         if not isinstance(vars(self).get("_calibration"), Resamples):
             return sentences
         told = "stable" if self.stability_ >= STABLE else "not stable"
-        told = (
-            f"{told}: the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
-        )
+        told += f": the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
         if "_certainty" in vars(self):
             share = float(np.mean(self.confidence_ > SURE))
             told += f"; {share:.0%} of the rows have a confidence above {SURE}"

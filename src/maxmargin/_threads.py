@@ -48,6 +48,26 @@ def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> I
 
 
 @contextmanager
+def thread_map(n_jobs: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], bool]]:
+    """Yield a function that calls ``work(item)`` for every item and waits; for several such steps.
+
+    Examples
+    --------
+    >>> squares = [0, 0]
+    >>> with thread_map(2) as run:
+    ...     run(lambda i: squares.__setitem__(i, i * i), range(2))
+    True
+    >>> squares
+    [0, 1]
+    """
+    if n_jobs == 1:
+        yield lambda work, items: all(True for _ in map(work, items))
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        yield lambda work, items: all(True for _ in pool.map(work, items))
+
+
+@contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread, because the last digits depend on their number.
 

@@ -1,8 +1,7 @@
-"""Long LAPACK calls that Ctrl-C can interrupt.
+"""Inverses by tiles on several threads, and long LAPACK calls that Ctrl-C can interrupt.
 
 scipy's wrappers hold the global interpreter lock until LAPACK returns, so that even a waiting
-thread cannot react to Ctrl-C. ``eigh`` and ``invert_definite`` call the same routines of the same
-library without the lock.
+thread cannot react to Ctrl-C. ``eigh`` calls the same routine of the same library without the lock.
 """
 
 from __future__ import annotations
@@ -15,6 +14,9 @@ from typing import Any
 import numpy as np
 from numba.extending import get_cython_function_address
 
+from .._threads import thread_map
+
+TILE, WIDE = 256, 1024  # rows and columns of a tile; up to WIDE rows are one tile
 LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
 
 
@@ -61,22 +63,75 @@ def _call(name: str, *args: bytes | int | float | np.ndarray) -> int:
     return info.value
 
 
-def invert_definite(A: np.ndarray) -> int:
-    """Replace the upper triangle of a symmetric positive definite matrix by its inverse's.
+def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
+    """Replace a symmetric positive definite matrix by its inverse, tile by tile.
+
+    A block of rows K at a time is swept (Goodnight 1979), in the upper triangle:
+
+        A_IJ - A_IK D A_KJ,    D A_KJ,    -D    with D = A_KK^-1
+
+    in place of A_IJ, A_KJ and A_KK; at the end A is minus the inverse. Tiles and their order are
+    fixed, so the result has the same bits for any number of threads.
 
     Returns 0, or LAPACK's error code if the matrix is not positive definite.
 
     Examples
     --------
-    >>> A = np.array([[4.0, 0.0], [0.0, 16.0]])
-    >>> invert_definite(A), A.diagonal().tolist()
-    (0, [0.25, 0.0625])
+    >>> A = np.array([[4.0, 2.0], [2.0, 2.0]])
+    >>> invert_definite(A), A.tolist()
+    (0, [[0.5, -0.5], [-0.5, 1.0]])
     """
-    n, kind = len(A), {"f": "s", "d": "d"}[A.dtype.char]
     if not (A.flags.c_contiguous and A.flags.writeable):
         raise ValueError("invert_definite needs an array in C order that can be written to.")
+    n = len(A)
+    if n <= WIDE:
+        return _invert_tile(A)
+    starts = range(0, n, TILE)
+    tiles = [(i, j) for i in starts for j in range(i, n, WIDE)]
+    panel, swept = np.empty((2, TILE, n), A.dtype)
+
+    with thread_map(n_jobs) as run:
+        for first in starts:
+            rows = slice(first, first + TILE)
+            size = len(A[rows])
+            inverse = A[rows, rows].copy()
+            info = _invert_tile(inverse)
+            if info != 0:
+                return info
+            K, Q = panel[:size], swept[:size]
+            K[:, :first], K[:, first:] = A[:first, rows].T, A[rows, first:]
+            K[:, rows] = np.triu(K[:, rows]) + np.triu(K[:, rows], 1).T
+
+            def sweep(i: int, K: Any = K, Q: Any = Q, inverse: Any = inverse) -> None:
+                np.matmul(inverse, K[:, i : i + WIDE], out=Q[:, i : i + WIDE])
+
+            def update(tile: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
+                i, j = tile
+                if i != first:
+                    A[i : i + TILE, j : j + WIDE] -= K[:, i : i + TILE].T @ Q[:, j : j + WIDE]
+
+            run(sweep, range(0, n, WIDE))
+            run(update, tiles)
+            A[:first, rows], A[rows, first:] = Q[:, :first].T, Q[:, first:]
+            A[rows, rows] = -inverse
+
+        def fill(i: int) -> None:  # the lower triangle, and the sign
+            rows = slice(i, i + TILE)
+            A[rows, rows] = np.triu(A[rows, rows]) + np.triu(A[rows, rows], 1).T
+            A[i + TILE :, rows] = A[rows, i + TILE :].T
+
+        run(fill, starts)
+        run(lambda i: np.negative(A[i : i + TILE], out=A[i : i + TILE]), starts)
+    return 0
+
+
+def _invert_tile(A: np.ndarray) -> int:
+    """Replace a small symmetric positive definite matrix, given by its upper triangle."""
+    n, kind = len(A), {"f": "s", "d": "d"}[A.dtype.char]
     # LAPACK goes by columns: its lower triangle is the upper one here.
-    return _call(f"{kind}potrf", b"L", n, A, n) or _call(f"{kind}potri", b"L", n, A, n)
+    info = _call(f"{kind}potrf", b"L", n, A, n) or _call(f"{kind}potri", b"L", n, A, n)
+    A[:] = np.triu(A) + np.triu(A, 1).T
+    return info
 
 
 def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,7 @@ from ._confidence import Calibration, calibrate
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
     GENTLE,
+    NO_LIMIT,
     SHAKES,
     Found,
     LabelProblem,
@@ -54,7 +55,7 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
-from ._size_search import NEARLY, search_sizes, warn_about_sizes
+from ._size_search import NEARLY, NotClear, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
     partitions_of,
@@ -63,10 +64,11 @@ from ._starts import (
     starts_from_known,
 )
 
-TEMPERED_KICKS = 24
+TEMPERED_KICKS, PATIENCE = 24, 9  # the search ends after three in a row of each kind that fail
 FIRST_ROWS = 2000  # rows of the first of two fits
+PILOT_ROWS, PILOT_ROWS_PER_CLUSTER = 1000, 40  # rows that are enough if the clusters are clear
+PILOT_GAIN = 1.5  # least number of rows, in those of a pilot, for which it saves time
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
-NO_LIMIT = 10**9
 TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
@@ -134,8 +136,21 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
 
     ``also`` are labels of the rows that the search starts from in addition to the usual ones.
     """
-    began = time.monotonic()
     s.check()
+    few = max(PILOT_ROWS, PILOT_ROWS_PER_CLUSTER * s.n_clusters)
+    free = data.links is None and data.initial is None and not data.has_known
+    if s.pilot and free and min(len(data.weights), s.max_samples) >= PILOT_GAIN * few:
+        try:
+            pilot = replace(s, max_samples=few, only_clear=True)
+            return _fit(replace(data, rng=data.rng.spawn(1)[0]), pilot, also)
+        except NotClear:
+            pass
+    return _fit(data, s, also)
+
+
+def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
+    """One fit, or, if the metric depends on the clusters, two."""
+    began = time.monotonic()
     chosen = data.chosen(s.max_samples, s.precomputed)
     X = data.X.take(slice(None) if len(chosen) == data.X.shape[0] else chosen)
     weights, known = data.weights[chosen], data.known[chosen]
@@ -292,6 +307,7 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
         scale=False,
         spreads=False,
         compared=False,
+        pilot=False,
         n_resamples=0,
         max_samples=min(s.max_samples, FIRST_ROWS),
         time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
@@ -400,6 +416,8 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         watch=data.watch,
         n_jobs=data.n_jobs,
         parallel=getattr(data.watch, "context", None) is None,
+        only_clear=s.only_clear,
+        patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
     )
 
 
@@ -457,6 +475,8 @@ def _resamples(data: FitInput, chosen, labels, loo, s: Settings) -> Resamples:
         n_init=RESAMPLE_STARTS,
         n_kicks=RESAMPLE_KICKS,
         compared=False,
+        pilot=False,
+        only_clear=False,
         n_resamples=0,
         time_budget=None,
     )

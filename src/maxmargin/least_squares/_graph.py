@@ -25,6 +25,7 @@ from ._numba import nearest, neighbour_means
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
+    add_outer,
     factor_dtype,
     filled_matrix,
     invert_in_place,
@@ -224,12 +225,12 @@ def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) 
 
     K = filled_matrix(n, dtype, first_kernel, n_jobs)
     scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear")
-    kernels = [similarity_of(K, scale, weights, ridge, center=True)]
+    kernels = [similarity_of(K, scale, weights, ridge, True, n_jobs)]
     for other in fmap.kernels[1:]:
         kernels.append(make_similarity(other, X, weights, ridge, True, n_jobs))
     matrix, influence = np.zeros((n, n), kernels[0].matrix.dtype), None
     if fmap.n_neighbors:
-        matrix = graph_similarity(neighbours, weights, dtype)
+        matrix = graph_similarity(neighbours, weights, dtype, n_jobs=n_jobs)
         influence = np.diag(matrix).astype(np.float64)
     for kernel in kernels:
         matrix += kernel.matrix
@@ -241,9 +242,17 @@ def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) 
 
 
 def graph_similarity(
-    neighbours: np.ndarray, weights, dtype, smoothness: float = SMOOTHNESS
+    neighbours: np.ndarray, weights, dtype, smoothness: float = SMOOTHNESS, n_jobs: int = 1
 ) -> np.ndarray:
-    """``V R_graph V``, doubly centred, of the graph that links rows and their neighbours."""
+    """``V R_graph V``, doubly centred, of the graph that links rows and their neighbours.
+
+    With B = I + s V^-1 L V^-1, q = sqrt(w) / |sqrt(w)|, P = I - q q' and M = (B + q q')^-1,
+
+        P B^-1 P = P M P + (P M q)(P M q)' / (1 - q' M q).
+
+    Entries of B^-1 fall exponentially along the graph; products of such entries are denormal
+    numbers, which take a processor many times longer. M has none.
+    """
     n = len(neighbours)
     laplacian = normalised_laplacian(neighbours)
     roots = np.sqrt(weights)
@@ -252,9 +261,13 @@ def graph_similarity(
     links = np.asarray(laplacian[rows, columns]).ravel()
     B[rows, columns] = smoothness * links / (roots[rows] * roots[columns])
     B[np.arange(n), np.arange(n)] += dtype(1.0)
-    invert_in_place(B)
     q = roots / np.linalg.norm(roots)
-    project_out(B, q, (B @ q.astype(dtype)).astype(np.float64))
+    add_outer(B, q, q)
+    invert_in_place(B, n_jobs)
+    column = (B @ q.astype(dtype)).astype(np.float64)
+    project_out(B, q, column)
+    rest = column - (q @ column) * q
+    add_outer(B, rest, rest / (1.0 - q @ column))
     scale_rows(B, roots)
     return B.astype(np.float32, copy=False) if n > FLOAT64_ROWS else B
 

@@ -30,6 +30,7 @@ from ._similarity import Similarity
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of shaking if the initial labels are good: amplitude 1/4
 ASCENT_ROUNDS = 100
+NO_LIMIT = 10**9
 TIGHT = 0.95  # share of its target size that a cluster may always fall to while it is shaken
 SAME, REGROUPED, RESPLIT, N_KINDS = 0, 1, 2, 3  # perturbations of the best labels
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
@@ -119,6 +120,8 @@ class SearchSettings:
     sized: bool = False  # the sizes of the clusters are given or adapted
     n_shakes: int = SHAKES
     cooling: float = 0.5  # factor of the amplitude after each round
+    only_clear: bool = False  # give up unless the clusters are clear
+    patience: int = NO_LIMIT  # kicks in a row without success
 
     def in_time(self) -> bool:
         """Whether there is time for another start or kick."""
@@ -150,10 +153,13 @@ def search_labels(
     else:
         outcomes = [run(start) for start in starts]
     best = max(outcomes, key=lambda found: found.value)
+    failed = 0
     for kick in range(settings.n_kicks):
-        if not settings.in_time():
+        if not settings.in_time() or failed >= settings.patience:
             break
-        best = _kicked(problem, best, settings, kick)
+        better = _kicked(problem, best, settings, kick)
+        failed = failed + 1 if better is best else 0
+        best = better
     if settings.adaptive:
         best = adapted_sizes(problem, best, settings)
     ranked = sorted(outcomes, key=lambda found: -found.value)

@@ -46,6 +46,16 @@ def _ordered(value, kind):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
+def add_members(similarity, labels, caches):
+    """Add the rows of every cluster to its cache: one pass over the matrix, in a fixed order."""
+    for j in range(len(labels)):
+        if labels[j] >= 0:
+            row, cache = similarity[j], caches[labels[j]]
+            for i in range(row.shape[0]):
+                cache[i] += row[i]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
 def _best_claim(scores, barrier, kind):
     """First row with the largest ``scores - barrier``."""
     n = scores.shape[0]

@@ -8,6 +8,19 @@ from typing import Any
 from .._core.features import KERNELS
 from ._size_search import SIZE_PRIORS
 
+FITTED, FITTED_PER_CLUSTER, MOST = 2000, 40, 4000  # rows of a fit
+
+
+def most_rows(k: int | None) -> int:
+    """Return how many rows a fit with k clusters needs; None: as many as possible.
+
+    Examples
+    --------
+    >>> most_rows(2), most_rows(70), most_rows(None)
+    (2000, 2800, 4000)
+    """
+    return MOST if k is None else min(max(FITTED, FITTED_PER_CLUSTER * k), MOST)
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -36,6 +49,10 @@ class Settings:
         Seconds after which no restart or kick starts.
     compared : bool
         Whether to compare the labels with the k-means partition.
+    pilot : bool
+        Whether to fit on few rows if the clusters are clear.
+    only_clear : bool
+        Whether to give up (``NotClear``) unless the clusters are clear.
     """
 
     n_clusters: int
@@ -66,6 +83,8 @@ class Settings:
     n_resamples: int = 0
     time_budget: float | None = None
     compared: bool = True
+    pilot: bool = False
+    only_clear: bool = False
 
     @property
     def precomputed(self) -> bool:

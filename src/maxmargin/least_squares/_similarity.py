@@ -17,15 +17,16 @@ import numpy as np
 from scipy import sparse
 
 from .._core.features import DEVICE_KERNELS, FeatureMap
-from .._core.lapack import interruptible, invert_definite
-from .._data.source import each_block
+from .._core.lapack import invert_definite
+from .._threads import in_order
+from ._numba import add_members
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
 STRIP = 256  # rows per block, to limit the memory beside the matrix
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
-FLOAT64_ROWS = 1000  # up to this many rows float64 is always used
+FLOAT64_ROWS = 500  # up to this many rows float64 is always used
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Similarity:
 
     def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
         """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
-        indicators = labels[None, :] == np.arange(k)[:, None]
-        sums: np.ndarray = indicators.astype(self.matrix.dtype) @ self.matrix
+        sums = np.zeros((k, len(labels)), self.matrix.dtype)
+        add_members(self.matrix, np.asarray(labels, np.int32), sums)
         return sums
 
     def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -131,7 +132,7 @@ def make_similarity(
         return device_similarity(source, fmap, X, weights, ridge, center)
     dtype = factor_dtype(len(weights), ridge)
     K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
-    return similarity_of(K, scale, weights, ridge, center)
+    return similarity_of(K, scale, weights, ridge, center, n_jobs)
 
 
 def factor_dtype(n: int, ridge: float) -> type:
@@ -162,11 +163,10 @@ def filled_matrix(
     """The matrix (n, n) whose rows ``i:j`` are ``values(i, j)``, strip by strip."""
     K = np.empty((n, n), dtype)
 
-    def block(start: int, stop: int) -> None:
-        for i in range(start, stop, STRIP):
-            K[i : min(i + STRIP, stop)] = values(i, min(i + STRIP, stop))
+    def strip(i: int) -> None:
+        K[i : i + STRIP] = values(i, min(i + STRIP, n))
 
-    for _ in each_block(n, block, n_jobs):
+    for _ in in_order(strip, range(0, n, STRIP), n_jobs if n > 2 * STRIP else 1):
         pass
     return K
 
@@ -185,7 +185,7 @@ def unit_diagonal(K: np.ndarray, weights: np.ndarray, about_mean: bool = False) 
 
 
 def similarity_of(
-    K: np.ndarray, scale: float, weights: np.ndarray, ridge: float, center: bool
+    K: np.ndarray, scale: float, weights: np.ndarray, ridge: float, center: bool, n_jobs: int = 1
 ) -> Similarity:
     """R from the kernel matrix, which is overwritten."""
     n, dtype = len(weights), K.dtype.type
@@ -198,7 +198,7 @@ def similarity_of(
         row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
         project_out(K, q, column.astype(np.float64))
     K[np.arange(n), np.arange(n)] += dtype(ridge)
-    invert_in_place(K)
+    invert_in_place(K, n_jobs)
     K *= dtype(-ridge)
     K[np.arange(n), np.arange(n)] += dtype(1.0)
     scale_rows(K, roots)
@@ -252,24 +252,23 @@ def device_similarity(
 
 def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
     """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
-    rest = (column - 0.5 * (q @ column) * q).astype(K.dtype)
-    q = q.astype(K.dtype)
-    for i in range(0, len(q), STRIP):
-        block = slice(i, i + STRIP)
-        K[block] -= np.outer(q[block], rest)
-        K[block] -= np.outer(rest[block], q)
+    rest = column - 0.5 * (q @ column) * q
+    add_outer(K, -q, rest)
+    add_outer(K, rest, -q)
 
 
-def invert_in_place(A: np.ndarray) -> None:
-    """Inverse of a symmetric positive definite matrix by potrf and potri, in its own memory."""
+def add_outer(K: np.ndarray, column: np.ndarray, row: np.ndarray) -> None:
+    """``K + column row'`` in place."""
+    column, row = column.astype(K.dtype), row.astype(K.dtype)
+    for i in range(0, len(K), STRIP):
+        K[i : i + STRIP] += np.outer(column[i : i + STRIP], row)
+
+
+def invert_in_place(A: np.ndarray, n_jobs: int = 1) -> None:
+    """Inverse of a symmetric positive definite matrix in its own memory."""
     A = A if A.flags.c_contiguous else A.T  # symmetric, and the same memory
-    if interruptible(len(A), invert_definite, A) != 0:
+    if invert_definite(A, n_jobs) != 0:
         raise ValueError(NOT_DEFINITE)
-    for i in range(0, len(A), STRIP):  # copy the upper triangle into the lower one
-        for j in range(0, i, STRIP):
-            A[i : i + STRIP, j : j + STRIP] = A[j : j + STRIP, i : i + STRIP].T
-        corner = A[i : i + STRIP, i : i + STRIP]
-        corner[:] = np.triu(corner) + np.triu(corner, 1).T
 
 
 # -- axes that raw rows are projected on before kernels are evaluated ------------------------------

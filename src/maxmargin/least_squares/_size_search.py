@@ -41,6 +41,10 @@ SIZE_CHECK_ROWS = 400
 Starts = list[tuple[np.ndarray, int]]
 
 
+class NotClear(Exception):
+    """Searches do not agree, or rows are between clusters."""
+
+
 def margins_of(problem: LabelProblem, labels: np.ndarray) -> np.ndarray:
     """Leave-one-out margins: score of the own cluster minus the best other score."""
     similarity = problem.similarity
@@ -77,11 +81,17 @@ def search_sizes(
     """
     if connected is not None:
         rivals = [(labels, SHAKES) for labels in partitions] + starts[:RIVALS]
-        return _of_connected(problem, connected, rivals, settings, priors)
+        chosen, found, margins = _of_connected(problem, connected, rivals, settings, priors)
+        clear = agreement(found.labels, connected, problem.k) > SAME
+        if settings.only_clear and not (clear and _hardly_doubtful(chosen, found.labels)):
+            raise NotClear
+        return chosen, found, margins
     problem = replace(problem, size_prior=priors[0])
     found = _clear(problem, starts, partitions, settings)
     if found is not None:
         return problem, found, {priors[0]: mean_margin(problem, found.labels)}
+    if settings.only_clear:
+        raise NotClear
     found = search_labels(problem, starts, settings)
     best, chosen = mean_margin(problem, found.labels), (problem, found)
     margins = {priors[0]: best}
@@ -121,9 +131,13 @@ def _clear(problem, starts: Starts, partitions, settings: SearchSettings) -> Fou
         if agreement(found[0].labels, found[-1].labels, problem.k) < SAME:
             return None
     best = max(found, key=lambda one: one.value)
-    margins, w = margins_of(problem, best.labels), problem.similarity.weights
-    doubtful = np.average(margins < DOUBTFUL * np.median(margins), weights=w)
-    return best if len(found) > 1 and doubtful < FEW else None
+    return best if len(found) > 1 and _hardly_doubtful(problem, best.labels) else None
+
+
+def _hardly_doubtful(problem: LabelProblem, labels: np.ndarray) -> bool:
+    """Return whether hardly any row is between clusters."""
+    margins, w = margins_of(problem, labels), problem.similarity.weights
+    return bool(np.average(margins < DOUBTFUL * np.median(margins), weights=w) < FEW)
 
 
 def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:
