@@ -211,11 +211,11 @@ def csr():
         cuts = LabelledCuts(data, np.ones(n), np.full(n, -1), k)
         W, free = rng.normal(size=(k, d)), np.zeros(k)
         with threadpool_limits(1):  # as in a fit
-            ours, look = wall(lambda cuts=cuts, W=W, free=free: cuts.look(W, free, free))
+            ours, found = wall(lambda cuts=cuts, W=W, free=free: cuts.evaluate(W, free, free))
         codes = np.zeros((n, k))
-        coded = look.codes > 0
-        codes[np.flatnonzero(coded), look.labels[coded]] = 1.0
-        codes[np.flatnonzero(coded), look.codes[coded] - 1] -= 1.0
+        coded = found.codes > 0
+        codes[np.flatnonzero(coded), found.labels[coded]] = 1.0
+        codes[np.flatnonzero(coded), found.codes[coded] - 1] -= 1.0
 
         def products(W=W, codes=codes):
             scores = X @ W.T - W @ centre

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 
 from _data import load, run_sections, table
 from maxmargin import MultipleKernelMarginClustering
-from maxmargin.cutting_plane._kernel_weights import solve_cone_program, solve_weights
+from maxmargin.cutting_plane._penalty import solve_cone_program, solve_weights
 from maxmargin.metrics import clustering_accuracy, rand_index
 
 # Rows, k, balance, least accuracy, the paper's accuracy of K1, K2, K3 and MKC.

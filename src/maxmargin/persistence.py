@@ -35,7 +35,7 @@ TRUSTED = (
     "maxmargin.constraints.PairwiseConstraints",
     "maxmargin.cutting_plane._estimator.CuttingPlaneMarginClustering",
     "maxmargin.cutting_plane._kernel_list.FeatureStack",
-    "maxmargin.cutting_plane._kernel_list.Source",
+    "maxmargin.cutting_plane._kernel_list.KernelSpec",
     "maxmargin.cutting_plane._multiple_kernel.MultipleKernelMarginClustering",
     "maxmargin.least_squares._confidence.Calibration",
     "maxmargin.least_squares._estimator.LeastSquaresMarginClustering",

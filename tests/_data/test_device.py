@@ -106,20 +106,20 @@ def written_rule(S, weights, fixed, intercept, prices):
 def check_cut_pass(device, n, d, k, dtype, weighted, some_fixed):
     rng = np.random.default_rng(n + d + k)
     X, W = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(k, d)).astype(dtype) / d**0.5
-    levels, prices = rng.normal(size=(2, k)).astype(dtype) * 0.3
+    intercept, prices = rng.normal(size=(2, k)).astype(dtype) * 0.3
     weights = rng.random(n).astype(dtype) if weighted else np.ones(n, dtype)
     fixed = rng.integers(-1, k, n).astype(np.int8) if some_fixed else np.full(n, -1, np.int8)
     rows = on_device(X, device)
     block = Block(rows.array, xp=rows.xp)
-    given = W, (levels, prices), rows.send(weights), rows.send(fixed)
-    made, codes, found, sums = (host(a) for a in device_pass(block, *given, np.int8))
+    rule = rows.send(weights), rows.send(fixed), intercept, prices
+    made, codes, found, sums = (host(a) for a in device_pass(block, W, rule, np.int8))
     # The oracle works on the device's own labels where two scores are equal but for rounding.
     exact = X.astype(np.float64) @ W.T.astype(np.float64)
     labels = made.astype(int)
-    own, code, matrix, expected = written_rule(exact, weights, fixed, levels, prices)
+    own, code, matrix, expected = written_rule(exact, weights, fixed, intercept, prices)
     assert (labels != own).mean() < 1e-3
     assert (codes != code).mean() < 2e-3
-    own, code, matrix, expected = written_rule(exact, weights, labels, levels, prices)
+    own, code, matrix, expected = written_rule(exact, weights, labels, intercept, prices)
     doubt = float(weights[codes != code].sum())
     tight = 1e-5 if dtype is np.float32 else 1e-12
     assert sums == pytest.approx(expected, rel=tight, abs=2 * doubt + tight * n)
@@ -150,9 +150,9 @@ def test_the_fused_pass_has_the_same_bits_every_time():
     rng = np.random.default_rng(0)
     rows = on_device(rng.normal(size=(300_000, 64)).astype(np.float32), "cuda")
     W, none = rng.normal(size=(5, 64)), np.zeros(5)
-    columns = rows.send(np.ones(300_000)), rows.send(np.full(300_000, -1))
+    rule = rows.send(np.ones(300_000)), rows.send(np.full(300_000, -1)), none, none
     block = Block(rows.array, xp=rows.xp)
-    found = [device_pass(block, W, (none, none), *columns, np.int8) for _ in range(3)]
+    found = [device_pass(block, W, rule, np.int8) for _ in range(3)]
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other))
 
@@ -192,14 +192,14 @@ def test_looks_and_moves_equal_those_in_memory(data, weights, on, far):
     there = LabelledCuts(replace(centred, source=on(X)), weights, known, K)
     for _ in range(3):
         coef, intercept, prices = rng.normal(size=(K, 6)), rng.normal(size=K), rng.random(K)
-        looks = [cuts.look(coef, intercept, prices) for cuts in (here, there)]
-        for cuts, look in zip((here, there), looks):
-            cuts.adopt(look)
-            cuts.add(look)
+        evaluations = [cuts.evaluate(coef, intercept, prices) for cuts in (here, there)]
+        for cuts, found in zip((here, there), evaluations):
+            cuts.adopt(found)
+            cuts.add(found)
         assert (host(there.labels) == here.labels).all()
-        assert (host(looks[1].codes) == looks[0].codes).all()
-        assert looks[1].loss == pytest.approx(looks[0].loss, rel=1e-9)
-        assert looks[1].vector == pytest.approx(looks[0].vector, abs=1e-9)
+        assert (host(evaluations[1].codes) == evaluations[0].codes).all()
+        assert evaluations[1].loss == pytest.approx(evaluations[0].loss, rel=1e-9)
+        assert evaluations[1].vector == pytest.approx(evaluations[0].vector, abs=1e-9)
         assert there.pool.vectors == pytest.approx(here.pool.vectors, abs=1e-9)
         assert there.pool.gains == pytest.approx(here.pool.gains, rel=1e-9)
         assert there.shares == pytest.approx(here.shares, abs=1e-9)

@@ -106,10 +106,10 @@ def test_one_slack_holds_all_constraints():
         worst = max(worst, total / n)
     assert worst == pytest.approx(margin_objective(Z, labels, W, 0.0))
     cuts = LabelledCuts(Rows(Z), np.ones(n), np.full(n, -1), k)
-    look = cuts.look(W, np.zeros(k), np.zeros(k))
-    assert look.loss == pytest.approx(worst)
-    assert look.gain - (look.vector * W).sum() == pytest.approx(worst)
-    assert (look.labels == labels).all()
+    found = cuts.evaluate(W, np.zeros(k), np.zeros(k))
+    assert found.loss == pytest.approx(worst)
+    assert found.gain - (found.vector * W).sum() == pytest.approx(worst)
+    assert (found.labels == labels).all()
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "far"])
@@ -125,9 +125,9 @@ def test_cuts_follow_their_formula_under_any_labels(kind):
     cuts = LabelledCuts(rows, weights, np.full(n, -1), k)
     for _ in range(4):
         W = rng.normal(size=(k, 5))
-        look = cuts.look(W, np.zeros(k), rng.normal(size=k))
-        cuts.adopt(look)
-        cuts.add(look)
+        found = cuts.evaluate(W, np.zeros(k), rng.normal(size=k))
+        cuts.adopt(found)
+        cuts.add(found)
     v = weights / weights.sum()
     for j, codes in enumerate(cuts.codes):
         A, coded = np.zeros((k, 5)), codes > 0
@@ -151,7 +151,7 @@ def test_the_compiled_passes_equal_the_rule_on_tiles():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(5000, 7)) + 0.2
     W, b, prices = rng.normal(size=(4, 7)), rng.normal(size=4), rng.random(4)
-    looks = []
+    evaluations = []
     offset = X.mean(axis=0)
     for rows in (
         Rows(X, offset, 0.5),
@@ -159,12 +159,13 @@ def test_the_compiled_passes_equal_the_rule_on_tiles():
         Rows(X + 1e6, offset + 1e6, 0.5),  # too far to be centred in the products
     ):
         cuts = LabelledCuts(rows, np.ones(5000), np.where(np.arange(5000) % 7, -1, 2), 4)
-        looks.append(cuts.look(W, b, prices))
-    for other in looks[1:]:
+        evaluations.append(cuts.evaluate(W, b, prices))
+    for other in evaluations[1:]:
         for name in ("loss", "sizes", "vector", "gain", "shares"):
-            assert getattr(other, name) == pytest.approx(getattr(looks[0], name), abs=1e-8)
-        assert (other.labels == looks[0].labels).all() and (other.codes == looks[0].codes).all()
-    assert (looks[0].labels[::7] == 2).all()
+            assert getattr(other, name) == pytest.approx(getattr(evaluations[0], name), abs=1e-8)
+        for name in ("labels", "codes"):
+            assert (getattr(other, name) == getattr(evaluations[0], name)).all()
+    assert (evaluations[0].labels[::7] == 2).all()
 
 
 def test_idle_cuts_go_and_the_bound_stays():

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
 from maxmargin._core.qp import ScoreBalance, solve_qp
-from maxmargin.cutting_plane._kernel_weights import (
+from maxmargin.cutting_plane._penalty import (
     BlockBalance,
     KernelWeights,
     solve_cone_program,

@@ -1,23 +1,16 @@
-r"""The cut pool: what is known of a hinge loss, and the best model for it.
+r"""Labels and their cuts, and the pass over the rows that finds the most violated one.
 
-A convex loss R(W) is bounded from below by cuts, R(W) >= gain_c - <A_c, W>. The pool keeps their
-vectors A_c and products, solves
-
-.. math::
-    \min_W\; \frac{\alpha}{2} |W|^2 + \max(0, \max_c\, g_c - <A_c, W>)
-
-through the tiny QP of ``_core/qp.py``, and forgets cuts that have not been of use for a while. The
-value is a lower bound on ``alpha/2 |W|^2 + R(W)``; evaluated at any W, the rest is the gap.
-
-:class:`LabelledCuts` holds the cuts of a margin problem with labels y. A constraint stays a valid
-cut under any labels, so it is kept, and only rows that change cluster are touched:
+For labels y the mean hinge loss R(W) is convex, and cuts bound it from below,
+R(W) >= g_c - <A_c, W>; ``_core.qp.CutPool`` keeps A_c and g_c and finds the best W for them. A
+constraint stays a valid cut under any labels, so it is kept, and only rows that change cluster are
+touched:
 
     A_c[p] = sum_{c_i != 0, y_i = p} v_i z_i - sum_{c_i = p} v_i z_i
     g_c    = sum_{c_i != 0, c_i != y_i} v_i
 
-with the rows' shares v of the total weight and the code c_i of row i in the constraint: 0 if the
-row says nothing, else the cluster r* of equation (14), stored as 1 + r*. The first sum of A_c is
-the subgradient (18), the second the linear part of (11): constraint (20) is xi >= g_c - <A_c, W>.
+with the rows' shares v of the total weight and the code c_i of row i in the constraint: 0 if its
+loss was zero, else the cluster r* of equation (14), stored as 1 + r*. The first sum of A_c is the
+subgradient (18), the second the linear part of (11): constraint (20) is xi >= g_c - <A_c, W>.
 """
 
 from __future__ import annotations
@@ -37,15 +30,15 @@ Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
 
 
 @dataclass(frozen=True)
-class Look:
+class Evaluation:
     """What one pass over the rows at a given W found.
 
     Attributes
     ----------
     model : tuple of ndarray
         W: coefficients (k, r) and intercepts (k,).
-    wanted, raised : ndarray of shape (k,)
-        Prices for even sizes and for the size floor, which were added to the scores for the labels.
+    size_prices, floor_prices : ndarray of shape (k,)
+        Prices for even sizes and for the size floor: added to the scores to choose labels.
     loss : float
         Mean hinge loss for the labels of the pass.
     sizes : ndarray of shape (k,)
@@ -54,17 +47,17 @@ class Look:
         The most violated cut.
     gain : float
     shares : ndarray of shape (k,)
-        Sums of the cut's codes: its product with a constant feature, which is the intercept's.
+        The cut's product with a constant feature of value 1, for the intercepts.
     labels, codes : column of n entries
-        They stay where the rows are.
+        Stored with the rows.
     moves : tuple of ndarray or None
         What the rows that change cluster add to the vectors (m, k * r), gains (m,) and shares
         (m, k) of the cuts so far; None if none does, or labels are fixed.
     """
 
     model: Model
-    wanted: np.ndarray
-    raised: np.ndarray
+    size_prices: np.ndarray
+    floor_prices: np.ndarray
     loss: float
     sizes: np.ndarray
     vector: np.ndarray
@@ -99,7 +92,7 @@ class LabelledCuts:
     origins : list
         Model at which each cut was found.
     shares : ndarray of shape (m, k)
-        Sums of every cut's codes.
+        ``Evaluation.shares`` of every cut.
     n_passes : int
         Passes over the rows so far.
     """
@@ -145,29 +138,28 @@ class LabelledCuts:
         intercept = self.constant * flat[end:] if self.constant else np.zeros(self.k)
         return flat[:end].reshape(self.k, -1), intercept
 
-    def look(
+    def evaluate(
         self,
         coef: np.ndarray,
         intercept: np.ndarray,
-        wanted: np.ndarray | None = None,
-        raised: np.ndarray | None = None,
+        size_prices: np.ndarray | None = None,
+        floor_prices: np.ndarray | None = None,
         fixed: Any = None,
-    ) -> Look:
+    ) -> Evaluation:
         """One pass at W: labels by scores and prices (or ``fixed``), loss, the most violated cut.
 
-        Where labels are free, the same pass corrects the cuts on the rows that change cluster: rows
-        in a file are read once.
+        If labels are free, the same pass finds how the cuts change on the rows that change cluster:
+        rows in a file are read once.
         """
         rows, k, cuts = self.rows, self.k, len(self.codes)
-        wanted = np.zeros(k) if wanted is None else wanted
-        raised = np.zeros(k) if raised is None else raised
-        levels = intercept.astype(rows.dtype), (wanted + raised).astype(rows.dtype)
+        size_prices = np.zeros(k) if size_prices is None else size_prices
+        floor_prices = np.zeros(k) if floor_prices is None else floor_prices
+        prices = (size_prices + floor_prices).astype(rows.dtype)
         columns = [self.weights, self.known if fixed is None else fixed]
         if fixed is None and self.codes:
             columns += [self.labels, *self.codes]
-        made, parts = rows.run(
-            cut_block, (coef, levels, self.dtype), tuple(columns), (self.dtype, self.dtype)
-        )
+        shared = coef, intercept.astype(rows.dtype), prices, self.dtype
+        made, parts = rows.run(cut_block, shared, tuple(columns), (self.dtype, self.dtype))
         found: list[np.ndarray] = []
         moved: np.ndarray | None = None
         sums, gains = np.zeros(cuts * k), np.zeros(cuts)
@@ -188,10 +180,10 @@ class LabelledCuts:
             changes = moved.reshape(cuts, -1), gains, sums.reshape(cuts, k)
             change = changes[0] / self.total, changes[1] / self.total, changes[2] / self.total
         vector, mean = found[0] / self.total, found[1] / self.total
-        return Look(
+        return Evaluation(
             model=(coef, intercept),
-            wanted=wanted,
-            raised=raised,
+            size_prices=size_prices,
+            floor_prices=floor_prices,
             loss=float(mean[0]),
             sizes=found[1][2 : 2 + k],
             vector=vector,
@@ -202,22 +194,22 @@ class LabelledCuts:
             moves=change,
         )
 
-    def adopt(self, look: Look) -> None:
+    def adopt(self, found: Evaluation) -> None:
         """Take over the labels of a pass, and correct the cuts on the rows that moved."""
-        if look.moves is not None:
-            vectors, gains, shares = look.moves
+        if found.moves is not None:
+            vectors, gains, shares = found.moves
             moved = [vectors, self.constant * shares]
             self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), gains)
             self.shares = self.shares + shares
-        self.labels = look.labels
+        self.labels = found.labels
 
-    def add(self, look: Look) -> None:
+    def add(self, found: Evaluation) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
-        vector = [look.vector.ravel(), self.constant * look.shares]
-        self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), look.gain)
-        self.codes.append(look.codes)
-        self.origins.append(look.model)
-        self.shares = np.concatenate([self.shares, look.shares[None, :]])
+        vector = [found.vector.ravel(), self.constant * found.shares]
+        self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), found.gain)
+        self.codes.append(found.codes)
+        self.origins.append(found.model)
+        self.shares = np.concatenate([self.shares, found.shares[None, :]])
 
     def prune(self) -> None:
         """Forget idle cuts."""
@@ -231,7 +223,8 @@ def cut_block(
     block: Block,
     parts: tuple[Any, ...],
     coef: np.ndarray,
-    levels: tuple[np.ndarray, np.ndarray],
+    intercept: np.ndarray,
+    prices: np.ndarray,
     dtype: np.dtype,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any, Any]]:
     """Block function: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
@@ -241,13 +234,13 @@ def cut_block(
     """
     k = len(coef)
     weights, fixed, *before = parts
+    rule = weights, fixed, intercept, prices
     if block.xp is not np:
-        labels, codes, gathered, sums = device_pass(block, coef, levels, weights, fixed, dtype)
+        labels, codes, gathered, sums = device_pass(block, coef, rule, dtype)
         moves = device_moves(block, weights, labels, before, k) if before else None
         return (labels, codes), (gathered, sums, moves)
     n, width = block.shape
     labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
-    rule = weights, fixed, *levels
     if not block.is_near:
         gathered = _tiled_pass(block, coef, rule, labels, codes, sums)
     else:

@@ -15,20 +15,20 @@ from .._core.rows import Block
 def device_pass(
     block: Block,
     coef: np.ndarray,
-    levels: tuple[np.ndarray, np.ndarray],
-    weights: Any,
-    fixed: Any,
+    rule: tuple[Any, Any, np.ndarray, np.ndarray],
     dtype: np.dtype,
 ) -> tuple[Any, Any, Any, Any]:
     """Return labels, codes, the weighted sum of rows and the sums of the rule.
 
-    Rows near the origin are read as they are stored, and centred in the products.
+    ``rule`` is (weights, fixed, intercept, prices), as for ``_numba.cut_rule``. Rows near the
+    origin are read as they are stored, and centred in the products.
     """
     from .._data.triton import can_fuse, fused_cut_pass
 
     xp, k = block.xp, len(coef)
     kind = xp.int8 if np.dtype(dtype) == np.int8 else xp.int32
-    intercept, prices = block.send(levels[0]), block.send(levels[1])
+    weights, fixed = rule[:2]
+    intercept, prices = block.send(rule[2]), block.send(rule[3])
     if block.is_near:
         Z, scale = block.data, block.scale
         offset = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -14,12 +13,12 @@ from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.features import KERNELS
 from .._core.model import Model, lead_losses
-from .._core.qp import ScoreBalance
 from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor
 from .._data.source import RowSource
 from ._cuts import LabelledCuts
-from ._search import SAMPLE_ROWS, Penalty, Problem, Task, search
+from ._penalty import Penalty, Ridge
+from ._search import SAMPLE_ROWS, Problem, Task, search
 
 # Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
 # row number take four.
@@ -74,14 +73,14 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     score_balance : float or None, default=None
         Largest difference between the mean scores of two clusters. On centred features it frees
         intercepts within this range; with ``center=False`` there are none, and it is the paper's
-        constraint (16) to the letter, which holds for any model if the columns of X have mean
-        zero. Where ``balance`` binds, its prices come on top.
+        constraint (16), which holds for any model if the columns of X have mean zero. Intercepts
+        that ``balance`` needs are added.
     center : bool, default=True
         Whether features are centred. Without centring and ``score_balance`` one cluster tends to
         take all rows.
     nesting : {"labels", "paper"}, default="labels"
         "labels" solves the problem of the labels before it changes them; "paper" is the paper's
-        order, cuts outside and CCCP inside, for which no comparison with k-means is promised.
+        order, cuts outside and CCCP inside; its objective can exceed that of k-means.
     init : {"auto", "k-means", "random"} or array-like of labels, default="auto"
         Initial labels. "auto" improves the k-means partition, labels seeded as in k-means++ and
         random labels by single moves on a cheaper criterion, and compares the best. "k-means" has
@@ -243,27 +242,21 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
                          extras=NOTHING_FOUND)  # fmt: skip
         bound, mean = mean_bound(self, rows, weights)
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
-        intercept = self.fit_intercept
-        if intercept == "auto":
-            free = self.balance == 0 and self.score_balance is None
-            intercept = free and self.nesting != "paper"
-        constant = CONSTANT if intercept else 0.0
-        paper = self.nesting == "paper"
-        check_nesting(self)
+        constant = constant_feature(self)
         cuts = LabelledCuts(rows, weights, data.known, k, constant=constant)
         penalty, raw = Ridge(alpha, bound, mean, constant), None if self._pairwise else data.X
-        options = {"size_entropy": 0.0 if paper else self.size_entropy, "nesting": self.nesting}
-        problem, report = searched(self, data, cuts, penalty, raw, data.initial, fmap, **options)
+        problem, report = searched(self, data, cuts, penalty, raw, data.initial, fmap)
         return fitted_model(problem, fmap, self.balance, report)
 
 
-def check_nesting(estimator: Any) -> None:
-    """Refuse a preference for even sizes that the paper's algorithm does not have."""
-    if estimator.nesting == "paper" and estimator.size_entropy not in ("auto", 0):
-        raise ValueError(
-            f"nesting='paper' has no preference for even sizes, got size_entropy="
-            f"{estimator.size_entropy}; use balance or score_balance, or nesting='labels'."
-        )
+def constant_feature(estimator: Any) -> float:
+    """Return the value of the feature whose coefficients are the intercepts; 0 for none."""
+    intercept = estimator.fit_intercept
+    if intercept == "auto":
+        free = estimator.balance == 0 and estimator.score_balance is None
+        plain = estimator.nesting != "paper" and getattr(estimator, "solver", "qp") == "qp"
+        intercept = free and plain
+    return CONSTANT if intercept else 0.0
 
 
 def mean_bound(
@@ -287,26 +280,32 @@ def searched(
     raw: RowSource | None,
     given: np.ndarray | None,
     features: Any,
-    size_entropy: float | str,
-    **options: Any,
+    opening: Penalty | None = None,
 ) -> tuple[Problem, dict[str, Any]]:
     """Search with the parameters of an estimator; return what :func:`search` does.
 
-    size_entropy="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing. If the
-    preference for even sizes alone does, the floor is one row.
+    size_entropy="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing or with the
+    paper's nesting. If the preference for even sizes alone does, the floor is one row.
     """
+    entropy, paper = estimator.size_entropy, estimator.nesting == "paper"
+    if paper and entropy not in ("auto", 0):
+        raise ValueError(
+            f"nesting='paper' has no preference for even sizes, got size_entropy={entropy}; use "
+            "balance or score_balance, or nesting='labels'."
+        )
+    if isinstance(entropy, str):
+        entropy = 0.0 if paper or estimator.balance else 0.3
     floor = size_floor(estimator.balance, cuts.total, cuts.k, data.whole)
-    automatic = 0.3 if estimator.balance == 0 else 0.0
-    entropy = automatic if isinstance(size_entropy, str) else float(size_entropy)
     task = Task(
         penalty=penalty,
         floor=float(cuts.weights.min()) if floor == 0 and entropy > 0 else floor,
-        entropy=entropy,
+        entropy=float(entropy),
         tol=estimator.tol,
         max_iter=estimator.max_iter,
         watch=data.watch,
         features=features,
-        **options,
+        nesting=estimator.nesting,
+        opening=opening,
     )
     start = {"given": given, "init": estimator.init, "n_init": estimator.n_init}
     return search(cuts, task, raw, rng=data.rng, **start)
@@ -349,46 +348,3 @@ def default_alpha(k: int) -> float:
     (0.03, 0.00185)
     """
     return 0.03 * k / (2.0 * (k - 1) ** 2)
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
-
-    Attributes
-    ----------
-    alpha : float
-    bound : float or None
-        On the difference of two mean scores.
-    mean : ndarray or None
-        The mean row where features are not centred; None where intercepts are free instead.
-    constant : float
-        Value of the constant feature whose coefficients are the intercepts; 0 for none.
-    """
-
-    alpha: float
-    bound: float | None = None
-    mean: np.ndarray | None = None
-    constant: float = 0.0
-
-    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return what coefficients and intercepts cost."""
-        square = float((coef * coef).sum())
-        if self.constant:
-            square += float(intercept @ intercept) / self.constant**2
-        return 0.5 * self.alpha * square
-
-    def solve(self, cuts: LabelledCuts) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """Return the value of problem (20) for the cuts, its coefficients and intercepts."""
-        k, alpha, pool = cuts.k, self.alpha, cuts.pool
-        if self.bound is None:
-            solution = pool.solve(alpha)
-            return solution.value, cuts.split(pool.coef(alpha))
-        if self.mean is None:
-            solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
-            return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)
-        square = float(self.mean @ self.mean) / alpha
-        cross = pool.vectors.reshape(-1, k, cuts.rows.shape[1]) @ self.mean / alpha
-        solution = pool.solve(alpha, ScoreBalance(self.bound, cross, square))
-        coef = pool.coef(alpha).reshape(k, -1) - np.outer(solution.tau, self.mean) / alpha
-        return solution.value, (coef, np.zeros(k))

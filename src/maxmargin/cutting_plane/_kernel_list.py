@@ -30,13 +30,13 @@ PARAMETERS = ("gamma", "degree", "coef0", "width")
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSpec:
     """A kernel, and the columns of X that it sees.
 
     Attributes
     ----------
     name : str
-        Unique among the sources of a model.
+        Unique among the kernels of a model.
     kernel : str or callable
     params : dict
         gamma, degree and coef0, where they are given.
@@ -60,12 +60,12 @@ class Source:
 
 @dataclass(frozen=True)
 class FeatureStack:
-    """Fitted maps of several sources; their features lie side by side.
+    """Fitted maps of several kernels; their features lie side by side.
 
     It stands where a :class:`~maxmargin._core.features.FeatureMap` does.
     """
 
-    sources: tuple[Source, ...]
+    specs: tuple[KernelSpec, ...]
     maps: tuple[FeatureMap, ...]
 
     landmarks: tuple[()] = ()
@@ -94,7 +94,7 @@ class FeatureStack:
 
     @property
     def blocks(self) -> tuple[slice, ...]:
-        """Columns of each source's features."""
+        """Columns of each kernel's features."""
         ends = np.cumsum([0, *(m.rank for m in self.maps)]).tolist()
         return tuple(slice(a, b) for a, b in pairwise(ends))
 
@@ -104,21 +104,21 @@ class FeatureStack:
 
     def values(self, X: Any, xp: Any = np) -> Any:
         """Return the features of a tile of raw rows."""
-        parts = [m.values(s.of(X, xp), xp) for s, m in zip(self.sources, self.maps)]
+        parts = [m.values(s.of(X, xp), xp) for s, m in zip(self.specs, self.maps)]
         return concat([xp.asarray(part, dtype=self.dtype) for part in parts], xp, axis=1)
 
     def sent(self, send: Callable[[Any], Any], xp: Any) -> FeatureStack:
         """Return the stack with its arrays in another namespace; ``send`` takes them there."""
-        sources = tuple(
-            replace(s, columns=None if s.columns is None else send(s.columns)) for s in self.sources
+        specs = tuple(
+            replace(s, columns=None if s.columns is None else send(s.columns)) for s in self.specs
         )
-        return replace(self, sources=sources, maps=tuple(m.sent(send, xp) for m in self.maps))
+        return replace(self, specs=specs, maps=tuple(m.sent(send, xp) for m in self.maps))
 
 
 def fit_stack(
     X: RowSource,
     weights: np.ndarray,
-    sources: list[Source],
+    specs: list[KernelSpec],
     *,
     n_components: int | str | None,
     rng: np.random.Generator,
@@ -126,25 +126,25 @@ def fit_stack(
     center: bool,
     normalize: bool,
 ) -> tuple[FeatureStack, Rows]:
-    """Fit the map of every source; return the stack and the mapped rows."""
+    """Fit the map of every kernel; return the stack and the mapped rows."""
     maps = []
-    for source in sources:
-        part = source.of(X)
-        given = {"gamma": "median", "degree": 3, "coef0": 1, "width": 1.0, **source.params}
+    for spec in specs:
+        part = spec.of(X)
+        given = {"gamma": "median", "degree": 3, "coef0": 1, "width": 1.0, **spec.params}
         named = given["gamma"], given["degree"], given["coef0"]
-        params = kernel_params(part, source.kernel, *named, rng)
+        params = kernel_params(part, spec.kernel, *named, rng)
         if "gamma" in params:
             scaled = params["gamma"] / given["width"]
-            params["gamma"] = scaled if source.kernel == "laplacian" else scaled / given["width"]
+            params["gamma"] = scaled if spec.kernel == "laplacian" else scaled / given["width"]
             if not 0.0 < params["gamma"] < np.inf:
                 raise ValueError(
-                    f"kernel {source.name!r}: width={given['width']:g} is out of range for these "
+                    f"kernel {spec.name!r}: width={given['width']:g} is out of range for these "
                     "rows; widths count in median distances, and values near 1 are usual."
                 )
         fmap, _ = fit_features(
             part,
             weights,
-            kernel=source.kernel,
+            kernel=spec.kernel,
             params=params,
             n_components=n_components,
             rng=rng,
@@ -155,19 +155,19 @@ def fit_stack(
         )
         if fmap.scale == 0.0:
             warnings.warn(
-                f"kernel {source.name!r} is constant on these rows; its weight is 0.",
+                f"kernel {spec.name!r} is constant on these rows; its weight is 0.",
                 UserWarning,
                 stacklevel=2,
             )
         elif not normalize:
             fmap = replace(fmap, scale=1.0)
         maps.append(fmap)
-    stack = FeatureStack(tuple(sources), tuple(maps))
+    stack = FeatureStack(tuple(specs), tuple(maps))
     return stack, mapped_rows(stack, X, n_jobs)
 
 
-def read_sources(kernels: Any, X: RowSource, names: Names) -> list[Source]:
-    """Sources of a user's list of kernels.
+def read_kernels(kernels: Any, X: RowSource, names: Names) -> list[KernelSpec]:
+    """Return the specifications of a user's list of kernels.
 
     Parameters
     ----------
@@ -182,16 +182,16 @@ def read_sources(kernels: Any, X: RowSource, names: Names) -> list[Source]:
             "kernels must be 'default', 'paper', 'precomputed' or a list of kernels, got "
             f"{kernels!r}."
         )
-    found: list[Source] = []
-    for number, spec in enumerate(kernels):
-        source = _read(spec, f"kernels[{number}]", X.shape[1], names)
+    found: list[KernelSpec] = []
+    for number, entry in enumerate(kernels):
+        spec = _read(entry, f"kernels[{number}]", X.shape[1], names)
         taken = {other.name for other in found}
-        name, copy = source.name, 2
+        name, copy = spec.name, 2
         while name in taken:
-            name, copy = f"{source.name} ({copy})", copy + 1
-        if source.kernel == "precomputed":
-            _check_matrix(source.of(X).take(slice(None)), f"kernels[{number}]", X.shape[0])
-        found.append(replace(source, name=name))
+            name, copy = f"{spec.name} ({copy})", copy + 1
+        if spec.kernel == "precomputed":
+            _check_matrix(spec.of(X).take(slice(None)), f"kernels[{number}]", X.shape[0])
+        found.append(replace(spec, name=name))
     return found
 
 
@@ -208,7 +208,7 @@ def kernel_of(spec: Any) -> Any:
     return spec
 
 
-def _read(spec: Any, where: str, width: int, names: Names) -> Source:
+def _read(spec: Any, where: str, width: int, names: Names) -> KernelSpec:
     if isinstance(spec, tuple) and len(spec) == 2 and not isinstance(spec[1], dict):
         inner = _read(spec[1], where, width, names)
         columns = _column_numbers(spec[0], where, width, names)
@@ -222,10 +222,10 @@ def _read(spec: Any, where: str, width: int, names: Names) -> Source:
             raise ValueError(f"{where} has the parameter {unknown[0]!r}; known are {PARAMETERS}.")
         _check_parameters(spec, params, where)
     if callable(spec):
-        return Source(getattr(spec, "__name__", "callable"), spec, params)
+        return KernelSpec(getattr(spec, "__name__", "callable"), spec, params)
     if isinstance(spec, str) and spec in KERNELS:
         shown = ", ".join(f"{key}={value}" for key, value in params.items())
-        return Source(f"{spec}({shown})" if shown else spec, spec, params)
+        return KernelSpec(f"{spec}({shown})" if shown else spec, spec, params)
     raise ValueError(
         f"{where} must be a kernel's name ({', '.join(KERNELS)}), a callable, (name, parameters) "
         f"or (columns, kernel), got {spec!r}."

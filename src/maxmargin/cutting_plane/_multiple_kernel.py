@@ -20,20 +20,19 @@ from .._core.rows import concat
 from .._data.source import RowSource
 from ._cuts import LabelledCuts
 from ._estimator import (
-    CONSTANT,
     NOTHING_FOUND,
-    check_nesting,
+    constant_feature,
     default_alpha,
     fitted_model,
     mean_bound,
     searched,
 )
-from ._kernel_list import fit_stack, kernel_of, read_sources
-from ._kernel_weights import KernelWeights
+from ._kernel_list import fit_stack, kernel_of, read_kernels
+from ._penalty import KernelWeights
 
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
-TRIVIAL = 0.99  # an objective this near to 1, that of W = 0, says that nothing was separated
+TRIVIAL = 0.99  # objective above which nothing is separated: that of W = 0 is 1
 
 
 class MultipleKernelMarginClustering(BaseMarginClustering):
@@ -277,21 +276,21 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 
     def _fit_model(self, data: FitInput) -> Model:
         self._check_settings(data)
-        sources = read_sources(self._listed(data.X), data.X, data.names)
+        specs = read_kernels(self._listed(data.X), data.X, data.names)
         chosen = data.chosen(self.max_samples, self._has_matrices())
         X = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
         k, weights, known = self.n_clusters, data.weights[chosen], data.known[chosen]
         fmap, rows = fit_stack(
             X,
             weights,
-            sources,
+            specs,
             n_components=self.n_components,
             rng=data.rng,
             n_jobs=data.n_jobs,
             center=self.center,
             normalize=self.normalize,
         )
-        names = [source.name for source in fmap.sources]
+        names = [spec.name for spec in fmap.specs]
         count, p = len(names), float(self.weight_norm)
         if k == 1:
             even = dict.fromkeys(names, count ** (-1.0 / p))
@@ -300,27 +299,20 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         # With even weights the kernels add up to one of mean square M^(1 - 1/p).
         whole = count ** (1.0 - 1.0 / p)
         alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
-        intercept, paper = self.fit_intercept, self.nesting == "paper"
-        if intercept == "auto":
-            free = self.balance == 0 and self.score_balance is None
-            intercept = free and self.solver == "qp" and not paper
-        constant = CONSTANT if intercept else 0.0
-        bound, mean = mean_bound(self, rows, weights)
+        constant, (bound, mean) = constant_feature(self), mean_bound(self, rows, weights)
         penalty = KernelWeights(alpha, p, fmap.blocks, bound, mean, constant=constant)
         cuts = LabelledCuts(rows, weights, known, k, fmap.blocks, constant)
         raw = None if self._has_matrices() else X
         given = None if data.initial is None else data.initial[chosen]
-        opening = replace(penalty, even=True) if count > 1 and not paper else None
-        entropy = 0.0 if paper else self.size_entropy
-        options = {"size_entropy": entropy, "opening": opening, "nesting": self.nesting}
-        problem, report = searched(self, data, cuts, penalty, raw, given, fmap, **options)
+        opening = replace(penalty, even=True) if count > 1 and self.nesting != "paper" else None
+        problem, report = searched(self, data, cuts, penalty, raw, given, fmap, opening)
         if self.solver == "socp":  # too slow for the search
             problem.penalty = replace(penalty, solver="socp")
             problem.descend(self.tol)
         if problem.objective > TRIVIAL:
             warnings.warn(
-                f"alpha={alpha:g} is so large that no clusters are separated: the objective, "
-                f"{problem.objective:.3g}, is that of a model that says nothing. Lower alpha.",
+                f"alpha={alpha:g} is so large that no clusters are separated: the objective is "
+                f"{problem.objective:.3g}, and 1 if all coefficients are zero. Lower alpha.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -331,7 +323,6 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 
     def _check_settings(self, data: FitInput) -> None:
         """Refuse settings that do not go together."""
-        check_nesting(self)
         if self._has_matrices() and data.X.shape[0] < data.n_given:
             raise ValueError(
                 "sample_weight is 0 for some rows, which does not go with precomputed kernels: "

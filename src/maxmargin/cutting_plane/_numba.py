@@ -1,6 +1,6 @@
 """Compiled per-row rules of cutting-plane clustering: labels, most violated cuts, moved rows.
 
-The code of a row in a cut is 0 where the row says nothing, and 1 + the rival cluster elsewhere.
+The code of a row in a cut is 0 if its loss is zero, otherwise 1 + the rival cluster.
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ from .._core._numba import U, csr_row_scores
 
 @njit(cache=True, nogil=True)
 def _row_rule(row, weight, fixed, intercept, prices, sums):
-    """Label of a row with given scores and its rival r*, -1 where the row says nothing.
+    """Label of a row with given scores and its rival r*, -1 if its loss is zero.
 
     The loss is (8) for the label of the largest score, and that of Crammer and Singer for others.
-
-    ``sums`` collects the loss, the weight of coded rows, of every cluster, and of the codes.
+    To ``sums`` are added the loss, the weight of rows with a loss, the weight of every cluster, and
+    weights at the label minus weights at the rival: 2 + 2 k entries.
     """
     k = len(row)
     for p in range(k):
@@ -50,10 +50,10 @@ def _row_rule(row, weight, fixed, intercept, prices, sums):
 def cut_rule(scores, weights, fixed, intercept, prices, labels, codes, matrix, sums):
     """Label the rows and find the most violated constraint: equations (4) and (14).
 
-    A row takes the cluster of its largest ``score + intercept + price``, or ``fixed`` where that is
+    A row takes the cluster of its largest ``score + intercept + price``, or ``fixed`` if that is
     not negative; its rival is the best other cluster without prices. ``matrix`` receives the
-    weight at the label and minus the weight at the rival of every coded row. To ``sums`` are added
-    the loss, the weight of coded rows, the weight of every cluster, the columns of ``matrix``.
+    weight at the label and minus the weight at the rival of every row with a loss. ``sums`` are
+    those of :func:`_row_rule`.
     """
     n, k = scores.shape
     for i in range(n):

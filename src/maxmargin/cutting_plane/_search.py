@@ -7,20 +7,20 @@ The objective of labels y with shares :math:`\pi` of the rows is
     + \tau \sum_h \pi_h \log(k \pi_h)
 
 A method gives the :class:`Penalty`. For labels that are held, F(y) is a convex problem, solved by
-cuts to a certified gap (:meth:`Problem.solve`); the labels that a model prefers then take their
-place if they lower F (:meth:`Problem.descend`, CCCP with a check), so F never rises.
-:func:`search` compares initial labels on few rows, follows the best two on more, and makes sure
-that neither the k-means partition nor given labels have a lower F.
+cuts to a certified gap (:meth:`Problem.solve`). The labels that the model predicts then replace
+them if they lower F (:meth:`Problem.descend`, CCCP with a check), so F never rises.
+:func:`search` compares initial labels on few rows, continues with the best two on more rows, and
+ensures that neither the k-means partition nor given labels have a lower F.
 
-A *price* is added to the scores of a cluster when rows choose their labels, and only then: the loss
-is that of the scores alone. Prices keep a size floor or follow the preference for even sizes.
+A *price* is added to the scores of a cluster when labels are chosen; the loss is that of the scores
+without prices. Prices enforce the size floor or follow from the preference for even sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -38,7 +38,8 @@ from .._core.rivals import held_labels, nearness
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence
 from .._data.source import RowSource, SchedulerLost
-from ._cuts import LabelledCuts, Look, Model
+from ._cuts import Evaluation, LabelledCuts, Model
+from ._penalty import Penalty
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
@@ -49,21 +50,11 @@ PRICE_TRIES, SETTLE_ROUNDS = 6, 10
 LOWER = 1e-3  # of the gap that is asked for: a smaller fall of F is no progress
 GROWTH = 10  # of the sample, until it is a fifth of the rows or as large as this
 SAMPLE_BYTES = 64 * 2**20
-SAME_PRICES = 1e-3
-SHORT = 1e-6
+SAME_PRICES = 1e-3  # difference of prices at which their fixed point is found
+SHORT = 1e-6  # largest coefficient of the first model
 PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
 STALE, SHRUNK = 100, 0.9  # cuts by which the gap of given labels must shrink to this share
 CCCP_STOP = 0.01  # of the paper's CCCP
-
-
-class Penalty(Protocol):
-    """What a model costs beside its loss."""
-
-    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return what coefficients and intercepts cost."""
-
-    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
-        """Return a lower bound on the penalty and loss, and the model that is best for the cuts."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +100,11 @@ class Problem:
     model : tuple of ndarray
         Coefficients (k, r) and intercepts (k,).
     prices : ndarray of shape (k,)
-        Added to the scores: then the model's labels are the labels of the cuts.
+        Added to the model's scores to predict the labels of the cuts.
     floor_prices : ndarray of shape (k,)
-        The part of the prices that the size floor asked for.
+        The part of the prices that enforces the size floor.
     ahead : tuple of ndarray
-        The model that is best for the cuts, which are not all constraints: solution of (20).
+        The solution of (20): the model that is best for the cuts, which are not all constraints.
     objective, bound : float
         F of the labels at the model, and a lower bound on F of the labels.
     sizes : ndarray of shape (k,)
@@ -153,7 +144,7 @@ class Problem:
         cuts = self.cuts
         coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
         model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
-        self.take(cuts.look(*model, fixed=labels.astype(cuts.dtype)))
+        self.take(cuts.evaluate(*model, fixed=labels.astype(cuts.dtype)))
         return self
 
     def follow(self, other: Problem) -> Problem:
@@ -167,17 +158,17 @@ class Problem:
         for at in np.argsort(-use, kind="stable")[: np.count_nonzero(use > 0)]:
             if self.solved:
                 break
-            self.cuts.add(self.cuts.look(*other.cuts.origins[int(at)], fixed=self.cuts.labels))
+            self.cuts.add(self.cuts.evaluate(*other.cuts.origins[int(at)], fixed=self.cuts.labels))
             self._solve_cuts()
         return self
 
-    def take(self, look: Look) -> None:
+    def take(self, found: Evaluation) -> None:
         """Adopt the labels of a pass, its model and its cut."""
-        self.cuts.adopt(look)
-        self.cuts.add(look)
-        self.model, self.sizes = look.model, look.sizes
-        self.prices, self.floor_prices = look.wanted + look.raised, look.raised
-        self.objective = self._value(look)
+        self.cuts.adopt(found)
+        self.cuts.add(found)
+        self.model, self.sizes = found.model, found.sizes
+        self.prices, self.floor_prices = found.size_prices + found.floor_prices, found.floor_prices
+        self.objective = self._value(found)
         self._solve_cuts()
         self._count()
 
@@ -187,10 +178,10 @@ class Problem:
         limit = MAX_ITER if len(self.history) >= self.task.max_iter else None
         self.reason = self.task.watch(self.objective) or self.reason or limit
 
-    def _value(self, look: Look) -> float:
+    def _value(self, found: Evaluation) -> float:
         """Return F of the labels of a pass at its model."""
-        size_term = size_divergence(look.sizes, self.task.entropy)
-        return self.penalty.value(*look.model) + look.loss + size_term
+        size_term = size_divergence(found.sizes, self.task.entropy)
+        return self.penalty.value(*found.model) + found.loss + size_term
 
     def _solve_cuts(self) -> None:
         """Find the best model for the cuts, and with it the bound."""
@@ -205,16 +196,16 @@ class Problem:
     def solve(self, gap: float, above: float = np.inf) -> None:
         """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
 
-        The next cut is made halfway between the best model and the one that the cuts suggest: the
-        suggestion alone leaps about while cuts are few.
+        The next cut is made halfway between the best model and the solution of (20), which alone
+        would oscillate while cuts are few.
         """
         least, since = self.gap, 0
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
             point = halfway(self.model, self.ahead)
-            look = self.cuts.look(*point, fixed=self.cuts.labels)
-            self.cuts.add(look)
+            found = self.cuts.evaluate(*point, fixed=self.cuts.labels)
+            self.cuts.add(found)
             self._solve_cuts()
-            value = self._value(look)
+            value = self._value(found)
             if value < self.objective:
                 self.model, self.objective = point, value
             self.cuts.prune()
@@ -232,21 +223,21 @@ class Problem:
             while True:
                 self.solve(0.95 * gap)
                 enough = (1.0 - LOWER * gap) * self.objective
-                look = self._relabelled(enough)
-                if look.moves is None or self._value(look) > enough:
+                found = self._relabelled(enough)
+                if found.moves is None or self._value(found) > enough:
                     break
-                self.take(look)
+                self.take(found)
                 if self.reason is not None:
                     return
             # The labels of the model, also if F rises by the rounding to whole rows.
-            self.take(look)
+            self.take(found)
             if self.gap <= gap * self.objective or self.reason is not None:
                 return
 
     def wander(self) -> None:
-        """Add one cut and relabel in every pass, as the cuts suggest; end at the best model met.
+        """Add one cut and relabel in every pass; end at the best model that was found.
 
-        F may rise on the way: this crosses ridges at which :meth:`descend` stops.
+        F may rise in between, so this leaves local minima at which :meth:`descend` stops.
         """
         if self.penalty is not self.task.penalty:  # the simpler one was not below it
             self.objective -= self.penalty.value(*self.model)
@@ -255,17 +246,17 @@ class Problem:
             self._solve_cuts()
         lowest, since, point = np.inf, 0, self.model
         while since < PATIENCE and self.reason is None:
-            look = self._labelled(point, divergence_prices(self.sizes, self.task.entropy))
-            self.take(look)
+            found = self._labelled(point, divergence_prices(self.sizes, self.task.entropy))
+            self.take(found)
             self.cuts.prune()
             since = 0 if self.objective < (1.0 - PROGRESS) * lowest else since + 1
             if self.objective < lowest:
-                lowest, best = self.objective, look
+                lowest, best = self.objective, found
             if self.gap <= WANDERED * self.objective:
                 break
             point = halfway(best.model, self.ahead)
         if self.objective > lowest:
-            self.take(self.cuts.look(*best.model, best.wanted, best.raised))
+            self.take(self.cuts.evaluate(*best.model, best.size_prices, best.floor_prices))
 
     def follow_paper(self) -> None:
         """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most, (15)."""
@@ -281,59 +272,60 @@ class Problem:
                 if steps >= self.task.max_iter:
                     break
                 last = bound
-            look = self._labelled(point, free)
-            self.cuts.adopt(look)
+            found = self._labelled(point, free)
+            self.cuts.adopt(found)
             # It stops when the new constraint is violated by epsilon at most: before it is added.
             bound = self.penalty.solve(self.cuts)[0]
-            self.take(replace(look, moves=None))
+            self.take(replace(found, moves=None))
             self.bound = bound
             self.cuts.prune()
             since += 1
             if self.objective < lowest:
-                lowest, best, since = self.objective, look, 0
+                lowest, best, since = self.objective, found, 0
             if self.solved:
                 self.reason = CONVERGED
             elif since >= PATIENCE:
                 self.reason = self.reason or STALLED
         if self.objective > lowest:
-            self.take(self.cuts.look(*best.model, best.wanted, best.raised))
+            self.take(self.cuts.evaluate(*best.model, best.size_prices, best.floor_prices))
         if not self.solved:  # the labels of the best model are held, and its problem solved
             self.reason = None if self.reason == STALLED else self.reason
             self.descend(self.task.tol / self.objective)
 
-    def _relabelled(self, enough: float) -> Look:
+    def _relabelled(self, enough: float) -> Evaluation:
         """Return the pass whose labels have the lowest F at the model.
 
         The search for prices ends when F is ``enough``.
         The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
         """
         tau, lowest = self.task.entropy, np.inf
-        wanted = divergence_prices(self.sizes, tau)
+        size_prices = divergence_prices(self.sizes, tau)
         for _ in range(PRICE_TRIES if tau else 1):
-            look = self._labelled(self.model, wanted)
-            value = self._value(look)
+            found = self._labelled(self.model, size_prices)
+            value = self._value(found)
             if value < lowest or lowest == np.inf:
-                lowest, best = value, look
-            asked = divergence_prices(look.sizes, tau)
-            if value <= enough or look.moves is None or np.abs(asked - wanted).max() < SAME_PRICES:
+                lowest, best = value, found
+            asked = divergence_prices(found.sizes, tau)
+            settled = np.abs(asked - size_prices).max() < SAME_PRICES
+            if value <= enough or found.moves is None or settled:
                 break
-            wanted = 0.5 * (wanted + asked)
+            size_prices = 0.5 * (size_prices + asked)
         return best
 
-    def _labelled(self, model: Model, wanted: np.ndarray) -> Look:
+    def _labelled(self, model: Model, size_prices: np.ndarray) -> Evaluation:
         """Return a pass with free labels that respect the size floor."""
         if not self.floor_prices.any():
-            look = self.cuts.look(*model, wanted)
-            if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
-                return look
-        return self.cuts.look(*model, wanted, self._raised(model, wanted))
+            found = self.cuts.evaluate(*model, size_prices)
+            if found.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+                return found
+        return self.cuts.evaluate(*model, size_prices, self._floor_prices(model, size_prices))
 
-    def _raised(
-        self, model: Model, wanted: np.ndarray, exact: bool = False, more: float = 1.0
+    def _floor_prices(
+        self, model: Model, size_prices: np.ndarray, exact: bool = False, more: float = 1.0
     ) -> np.ndarray:
         """Return prices for the least size of every cluster, found on ``PROBE_ROWS`` at most.
 
-        ``more`` than the least size can be asked for, if the probe promised too much.
+        ``more`` multiplies the least size, if prices from the probe were too low for all rows.
         """
         cuts, n, (coef, intercept) = self.cuts, self.cuts.rows.shape[0], model
         rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
@@ -344,27 +336,26 @@ class Problem:
             # A cluster this small on the probe may be smaller on all rows.
             floor *= more + 3.0 / np.sqrt(max(floor * PROBE_ROWS / weights.sum(), 9.0))
             floor = min(floor, weights.sum() / cuts.k)
-        found = scores(rows, coef) + intercept + wanted
-        return floor_prices(found, weights, floor, known)
+        return floor_prices(scores(rows, coef) + intercept + size_prices, weights, floor, known)
 
     def fill(self) -> None:
         """Find prices on all rows if those of the probe missed the floor."""
         reached = self.sizes.min() >= self.task.floor * (1.0 - 1e-9)
         if reached or self.cuts.rows.shape[0] <= PROBE_ROWS:
             return
-        wanted = self.prices - self.floor_prices
+        size_prices = self.prices - self.floor_prices
         # The scores of all rows need not fit into memory where the rows do not.
         blocked = not self.cuts.rows.source.in_memory
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
-            raised = self._raised(self.model, wanted, exact=not blocked, more=more)
-            look = self.cuts.look(*self.model, wanted, raised)
-            if look.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+            floor_prices = self._floor_prices(self.model, size_prices, exact=not blocked, more=more)
+            found = self.cuts.evaluate(*self.model, size_prices, floor_prices)
+            if found.sizes.min() >= self.task.floor * (1.0 - 1e-9):
                 break
-        self.take(look)
+        self.take(found)
 
 
 def halfway(model: Model, ahead: Model) -> Model:
-    """Return the model halfway between the best one and the one that the cuts suggest."""
+    """Return the model halfway between the best one and the solution of (20)."""
     return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
 
 

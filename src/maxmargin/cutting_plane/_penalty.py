@@ -1,12 +1,14 @@
-"""The penalty of several kernels, and their weights for a pool of cuts.
+"""What a model costs beside its loss, and the best model for a pool of cuts under that penalty.
 
-The weights are found by tiny QPs, or by the paper's cone program for checking. The problem and its
-dual are in the folder's docstring.
+:class:`Ridge` is the penalty of one kernel, problem (20); :class:`KernelWeights` that of several,
+(2.13) and (4.35), whose weights are found by tiny QPs, or by the paper's cone program for checking.
+The problems and their duals are in the folder's docstring.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +19,59 @@ from ._cuts import LabelledCuts, Model
 WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
 UNUSED = 1e-7  # multiplier below which the cone program makes no use of a cut
 BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
+
+
+class Penalty(Protocol):
+    """What a model costs beside its loss."""
+
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return what coefficients and intercepts cost."""
+
+    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
+        """Return a lower bound on the penalty and loss, and the model that is best for the cuts."""
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
+
+    Attributes
+    ----------
+    alpha : float
+    bound : float or None
+        On the difference of two mean scores.
+    mean : ndarray or None
+        The mean row where features are not centred; None where intercepts are free instead.
+    constant : float
+        Value of the constant feature whose coefficients are the intercepts; 0 for none.
+    """
+
+    alpha: float
+    bound: float | None = None
+    mean: np.ndarray | None = None
+    constant: float = 0.0
+
+    def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
+        """Return what coefficients and intercepts cost."""
+        square = float((coef * coef).sum())
+        if self.constant:
+            square += float(intercept @ intercept) / self.constant**2
+        return 0.5 * self.alpha * square
+
+    def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
+        """Return the value of problem (20) for the cuts, its coefficients and intercepts."""
+        k, alpha, pool = cuts.k, self.alpha, cuts.pool
+        if self.bound is None:
+            solution = pool.solve(alpha)
+            return solution.value, cuts.split(pool.coef(alpha))
+        if self.mean is None:
+            solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
+            return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)
+        square = float(self.mean @ self.mean) / alpha
+        cross = pool.vectors.reshape(-1, k, cuts.rows.shape[1]) @ self.mean / alpha
+        solution = pool.solve(alpha, ScoreBalance(self.bound, cross, square))
+        coef = pool.coef(alpha).reshape(k, -1) - np.outer(solution.tau, self.mean) / alpha
+        return solution.value, (coef, np.zeros(k))
 
 
 @dataclass(frozen=True)
