@@ -18,8 +18,7 @@ from ._similarity import STRIP
 
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
-COVERED = 0.95  # share of the rows in the groups
-APART = 1.1  # distance between groups, in links within them
+COVERED = 0.9  # share of the rows in the groups
 
 
 def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray | None:
@@ -84,14 +83,11 @@ def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_
 
 
 def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
-    """Number of the tree's links after which k large groups hold nearly all rows and are apart.
-
-    Apart: the next link between two of them is APART times the one that completed them.
-    """
+    """Number of the tree's links after which k large groups hold nearly all rows."""
     least, total = least_weight(weights, k), float(weights.sum())
     parent, size = list(range(len(weights))), weights.tolist()
     large, covered = sum(w >= least for w in size), sum(w for w in size if w >= least)
-    found, complete = None, np.inf
+    found, complete = None, False
 
     def root(i: int) -> int:
         while parent[i] != i:
@@ -99,12 +95,11 @@ def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
             i = parent[i]
         return i
 
-    links = zip(tree.row.tolist(), tree.col.tolist(), tree.data.tolist())
-    for at, (i, j, reach) in enumerate(links):
+    for at, (i, j) in enumerate(zip(tree.row.tolist(), tree.col.tolist())):
         a, b = root(i), root(j)
         before = [size[a] >= least, size[b] >= least]
         if all(before):
-            found = at if large == k and reach >= APART * complete else found
+            found = at if complete else found
             large -= 1
         covered -= sum(s for s, counted in zip((size[a], size[b]), before) if counted)
         parent[b] = a
@@ -112,11 +107,8 @@ def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
         if size[a] >= least:
             covered += size[a]
             large += not any(before)
-        if large != k or covered < COVERED * total:
-            complete = np.inf
-        elif complete == np.inf:
-            complete = reach
-    return tree.nnz if large == k and complete < np.inf else found
+        complete = large == k and covered >= COVERED * total
+    return tree.nnz if complete else found
 
 
 def _spread(labels: np.ndarray, tree: sparse.coo_array) -> np.ndarray | None:

@@ -55,7 +55,7 @@ from ._similarity import (
     similarity_of,
     whitening_axes,
 )
-from ._size_search import NEARLY, NotClear, search_sizes, warn_about_sizes
+from ._size_search import SAME, NotClear, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
     partitions_of,
@@ -423,7 +423,7 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
 
 def _by_connection(problem: LabelProblem, found: Found, connected: np.ndarray) -> Found:
     """Return the connected clusters, unless those of the largest J_p are nearly the same."""
-    if agreement(found.labels, connected, problem.k) > NEARLY:
+    if agreement(found.labels, connected, problem.k) > SAME:
         return found
     return _with_labels(problem, found, connected)
 

@@ -31,7 +31,7 @@ from ._similarity import similarity_of
 
 SIZE_PRIORS = (0.75, 0.9, 1.0)
 CLEAR_GAIN, CUT = 0.06, 0.5  # in the mean margin, to leave the first p; times k, if that is less
-SAME, NEARLY = 0.99, 0.95  # adjusted Rand index of searches that agree; of connected clusters
+SAME = 0.99  # adjusted Rand index of searches that agree
 DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
 RUNNERS_UP = 3
 RIVALS = 3  # random starts that connected clusters are compared with
@@ -117,7 +117,7 @@ def _of_connected(problem, connected, rivals: Starts, settings: SearchSettings, 
         starts = [(connected, SHAKES), *rivals]
         again = search_labels(problem, starts, replace(settings, n_kicks=0))
         margins[p], found[p] = mean_margin(problem, again.labels), again
-        if agreement(again.labels, connected, problem.k) > NEARLY:
+        if agreement(again.labels, connected, problem.k) > SAME:
             return problem, again, margins
     return replace(problem, size_prior=priors[0]), found[priors[0]], margins
 
