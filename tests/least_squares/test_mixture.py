@@ -77,7 +77,7 @@ def test_the_matrix_is_the_mean_of_the_parts(X, kernels, weighted):
     assert R.matrix == pytest.approx(np.mean(parts, axis=0), abs=1e-10)
     assert R.matrix.sum() == pytest.approx(0.0, abs=1e-9)
     labels = np.random.default_rng(2).integers(0, 3, 40).astype(np.int32)
-    for own, part in zip(R.parts(R.caches(labels, 3), labels), parts, strict=True):
+    for own, part in zip(R.part_caches(R.caches(labels, 3), labels), parts, strict=True):
         assert own == pytest.approx(np.eye(3)[labels].T @ part, abs=1e-9)
 
 
@@ -97,8 +97,8 @@ def test_new_rows_have_the_kernels_score_and_the_mean_of_their_neighbours(X):
     caches = R.caches(labels, 2)
     coef, intercept = R.coefficients(caches, labels)
     new = np.random.default_rng(3).normal(size=(7, 3))
-    kernel, graph = R.parts(caches, labels)
-    alpha, level = R.kernels[0].coefficients(kernel, labels)
+    kernel, graph = R.part_caches(caches, labels)
+    alpha, level = R.parts[0].coefficients(kernel, labels)
     near = np.argsort(euclidean_distances(new, X), axis=1)[:, :5]
     by_graph = graph.T[near].mean(axis=1) + np.bincount(labels) / 40
     expected = 0.5 * (rbf_kernel(new, X, gamma=0.3) @ alpha.T + level) + 0.5 * by_graph
@@ -112,15 +112,15 @@ def test_leave_one_out_of_the_graph_is_the_fit_without_that_label(X):
     labels = np.random.default_rng(2).integers(0, 2, 40).astype(np.int32)
     caches = R.caches(labels, 2)
     scores = R.leave_one_out(caches, labels)
-    parts = R.parts(caches, labels)
-    kernel = R.kernels[0].leave_one_out(parts[0], labels)
-    graph = R.held_out(parts[1], labels, R.graph_influence)
+    parts = R.part_caches(caches, labels)
+    kernel = R.parts[0].leave_one_out(parts[0], labels)
+    graph = R.parts[1].leave_one_out(parts[1], labels)
     assert scores == pytest.approx(0.5 * (kernel + graph))
     # A row left out has the score that makes its own label not matter.
     for i in (0, 11, 39):
         other = labels.copy()
         other[i] = 1 - other[i]
-        changed = R.held_out(R.parts(R.caches(other, 2), other)[1], other, R.graph_influence)
+        changed = R.parts[1].leave_one_out(R.part_caches(R.caches(other, 2), other)[1], other)
         assert changed[i] == pytest.approx(graph[i], abs=1e-9)
 
 

@@ -150,6 +150,19 @@ def test_rows_outside_of_the_groups_join_the_one_they_are_linked_to():
     assert connected_clusters(X, np.ones(122), 3) is None
 
 
+def test_arms_that_nearly_touch_keep_their_rows():
+    rng = np.random.default_rng(4)
+    angle = 9.4 * np.sqrt(rng.random(300)) + 0.5
+    arm = np.column_stack([angle * np.cos(angle), angle * np.sin(angle)]) / 3.0
+    X = np.concatenate([arm, -arm]) + rng.normal(scale=0.07, size=(600, 2))
+    y = np.repeat([0, 1], 300)
+    model = front_door(2).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.99
+    assert any("connected groups" in sentence for sentence in model.report_)
+    # The mean similarity would move rows of one arm to the other, the graph alone does not.
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
 def test_neighbours_are_those_of_brute_force():
     X = np.random.default_rng(0).normal(size=(300, 3))
     neighbours, distances = neighbours_of(X, 4)

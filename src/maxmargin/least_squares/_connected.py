@@ -18,7 +18,7 @@ from ._similarity import STRIP
 
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
-COVERED = 0.9  # share of the rows in the groups
+COVERED = 0.95  # share of the rows in the groups
 
 
 def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray | None:

@@ -205,6 +205,9 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     by_connection = connected is not None and found is not of_largest
     by_spread = connected is None and found is not of_largest
     held = known
+    if by_connection and links is None:  # the mean R would smooth them where they are close
+        similarity = similarity.last_alone()
+        problem = replace(problem, similarity=similarity)
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         settings = replace(settings, deadline=whole.deadline)

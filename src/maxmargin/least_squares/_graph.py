@@ -12,7 +12,7 @@ values of the nearest training rows. A training row keeps its own fitted value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -169,49 +169,69 @@ class MixedTile:
 
 
 @dataclass(frozen=True)
-class MixedSimilarity(Similarity):
-    """The mean of several R; inherited attributes except the matrix are of the first kernel.
+class GraphSimilarity(Similarity):
+    """R of a graph: the score of a new row is the mean of the fitted values of its neighbours.
 
     Attributes
     ----------
-    kernels : tuple of Similarity
-    graph_influence : ndarray of shape (n,) or None
-        Diagonal of the graph's R, None without a graph.
+    influence : ndarray of shape (n,)
+        Diagonal of the matrix.
     """
 
-    kernels: tuple[Similarity, ...] = ()
-    graph_influence: np.ndarray | None = None
+    influence: np.ndarray
 
-    @property
-    def count(self) -> int:
-        """Number of similarities."""
-        return len(self.kernels) + (self.graph_influence is not None)
+    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+        """Fitted values (k, n) without the intercepts, and intercepts (k,)."""
+        return caches / self.weights, self.biases(labels, len(caches))
 
-    def parts(self, caches: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
-        """Caches of each R on its own, the graph's last."""
-        parts = [kernel.caches(labels, len(caches)) for kernel in self.kernels]
-        if self.graph_influence is not None:
-            parts.append(self.count * caches - sum(parts))
-        return parts
+    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of each row by the model fitted on all others, in closed form."""
+        return self.held_out(caches, labels, self.influence)
+
+
+@dataclass(frozen=True)
+class MixedSimilarity(Similarity):
+    """A weighted mean of several R; other inherited attributes are those of the first kernel.
+
+    Attributes
+    ----------
+    parts : tuple of Similarity
+        In the order of the features of :class:`MixedMap`. The matrix of the last one is not kept.
+    shares : ndarray
+        Weight of each part; they add up to 1.
+    """
+
+    parts: tuple[Similarity, ...]
+    shares: np.ndarray
+
+    def part_caches(self, caches: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+        """Caches of each R on its own."""
+        found = [part.caches(labels, len(caches)) for part in self.parts[:-1]]
+        rest = caches - sum(share * own for share, own in zip(self.shares, found))
+        return [*found, rest / self.shares[-1]]
 
     def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (k, r) on the features of :class:`MixedMap` and intercepts (k,)."""
-        parts = self.parts(caches, labels)
-        pairs = [kernel.coefficients(own, labels) for kernel, own in zip(self.kernels, parts)]
-        blocks = [coef for coef, _ in pairs]
-        intercept = np.sum([level for _, level in pairs], axis=0)
-        if self.graph_influence is not None:
-            blocks.append(parts[-1] / self.weights)
-            intercept = intercept + self.biases(labels, len(caches))
-        return np.concatenate(blocks, axis=1) / self.count, intercept / self.count
+        pairs = [
+            part.coefficients(own, labels)
+            for part, own in zip(self.parts, self.part_caches(caches, labels))
+        ]
+        blocks = [share * coef for share, (coef, _) in zip(self.shares, pairs)]
+        return np.concatenate(blocks, axis=1), self.shares @ [level for _, level in pairs]
 
     def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Mean of the leave-one-out scores (n, k) of the parts, each in closed form."""
-        parts = self.parts(caches, labels)
-        scores = [kernel.leave_one_out(own, labels) for kernel, own in zip(self.kernels, parts)]
-        if self.graph_influence is not None:
-            scores.append(self.held_out(parts[-1], labels, self.graph_influence))
-        return np.mean(scores, axis=0)
+        found = self.part_caches(caches, labels)
+        scores = (part.leave_one_out(own, labels) for part, own in zip(self.parts, found))
+        return sum(share * score for share, score in zip(self.shares, scores))
+
+    def last_alone(self) -> MixedSimilarity:
+        """Return the R of the last part, with weights of zero for the others."""
+        matrix = self.matrix.copy()
+        for share, part in zip(self.shares, self.parts[:-1]):
+            matrix -= matrix.dtype.type(share) * part.matrix
+        matrix /= matrix.dtype.type(self.shares[-1])
+        return replace(self, matrix=matrix, shares=np.eye(len(self.shares))[-1])
 
 
 def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) -> MixedSimilarity:
@@ -225,19 +245,23 @@ def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) 
 
     K = filled_matrix(n, dtype, first_kernel, n_jobs)
     scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear")
-    kernels = [similarity_of(K, scale, weights, ridge, True, n_jobs)]
+    first = similarity_of(K, scale, weights, ridge, True, n_jobs)
+    parts = [first]
     for other in fmap.kernels[1:]:
-        kernels.append(make_similarity(other, X, weights, ridge, True, n_jobs))
-    matrix, influence = np.zeros((n, n), kernels[0].matrix.dtype), None
+        parts.append(make_similarity(other, X, weights, ridge, True, n_jobs))
+    matrix = np.zeros((n, n), first.matrix.dtype)
     if fmap.n_neighbors:
         matrix = graph_similarity(neighbours, weights, dtype, n_jobs=n_jobs)
         influence = np.diag(matrix).astype(np.float64)
-    for kernel in kernels:
+        graph = GraphSimilarity(np.zeros((0, 0)), weights, ridge, 1.0, np.zeros(0), influence)
+    for kernel in parts:
         matrix += kernel.matrix
-    matrix /= matrix.dtype.type(len(kernels) + (influence is not None))
-    first = kernels[0]
+    if fmap.n_neighbors:
+        parts.append(graph)
+    matrix /= matrix.dtype.type(len(parts))
+    shares = np.full(len(parts), 1.0 / len(parts))
     return MixedSimilarity(
-        matrix, weights, first.ridge, first.scale, first.row_means, tuple(kernels), influence
+        matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares
     )
 
 
