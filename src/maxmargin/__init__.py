@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .pairwise._estimator import PairwiseMarginClustering
     from .segmentation import segment_image
     from .semidefinite._estimator import SemidefiniteMarginClustering
+    from .tables import table_pipeline
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "report",
     "segment_image",
     "select_parameters",
+    "table_pipeline",
 ]
 
 # Loaded on first use: `maxmargin --help` must not wait for scikit-learn and numba.
@@ -69,6 +71,7 @@ _HOMES = {
     "report": "._report",
     "segment_image": ".segmentation",
     "select_parameters": ".model_selection",
+    "table_pipeline": ".tables",
 }
 
 

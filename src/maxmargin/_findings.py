@@ -15,12 +15,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from ._data.formats import open_sheet
+from ._data.formats import open_frame, open_sheet
 from ._data.sheet import Sheet, TextColumn, Wish, some
 from ._files import DataError
+from .tables import Column, table_columns
 
 _BLOCK_CELLS = 1 << 18
+NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
 _IDS = {"id", "index", "row", "uid", "key"}
+SCALES = "scales differ wildly"
 _ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
 
 
@@ -35,13 +38,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Shape of the data in a file, and all findings, errors first."""
+    """Shape of the data in a file, all findings, errors first, and what becomes of the columns."""
 
     source: str
     format: str
     n_rows: int
     n_columns: int
     findings: tuple[Finding, ...]
+    columns: tuple[Column, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -76,22 +80,58 @@ def inspect_rows(
     >>> from maxmargin._findings import inspect_rows
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "people.csv")
-    ...     _ = path.write_text("age,town\\n31,Oslo\\n,Rome\\n")
-    ...     for finding in inspect_rows(path).findings[:2]:
-    ...         print(finding.what)
-    column 'town' holds text, for example 'Oslo' on line 2
-    1 value is missing: column 'age' (1, first on line 3)
+    ...     _ = path.write_text("age,class\\n31,a\\n,b\\n45,a\\n45,a\\n")
+    ...     found = inspect_rows(path)
+    >>> [finding.what for finding in found.findings]
+    ['1 of 4 rows repeat an earlier row', "column 'class' looks like the answer, not like ..."]
+    >>> [(column.name, column.note) for column in found.columns]
+    [('age', '1 missing value'), ('class', '2 levels')]
     """
+    wish = Wish(id_column, None, tuple(drop), None, header)
     try:
-        kind, sheet = open_sheet(
-            Path(path), format, Wish(id_column, None, tuple(drop), None, header)
-        )
+        kind, table = open_frame(Path(path), format, wish)
+        if table is None:
+            kind, sheet = open_sheet(Path(path), kind, wish)
     except DataError as error:
         return Inspection(str(path), "unknown", 0, 0, (Finding("error", error.what, error.remedy),))
-    findings = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
-    findings.sort(key=lambda finding: finding.level)  # "error" is before "warning"
-    n_rows, n_columns = sheet.X.shape
-    return Inspection(str(path), kind, n_rows, n_columns, tuple(findings))
+    columns: tuple[Column, ...] = ()
+    if table is not None:
+        frame, found = table.X, []
+        if len(frame) == 0:
+            found.append(Finding("error", *NO_ROWS))
+        elif table.id_column:
+            found += bad_ids(frame.pop(table.id_column).to_numpy(dtype=object))
+        columns = tuple(table_columns(frame))
+        found += inspect_frame(frame, columns, n_clusters, sample_rows)
+        n_rows, n_columns = len(frame), sum(column.used for column in columns)
+    else:
+        found = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
+        n_rows, n_columns = sheet.X.shape
+    found.sort(key=lambda finding: finding.level)  # "error" is before "warning"
+    return Inspection(str(path), kind, n_rows, n_columns, tuple(found), columns)
+
+
+def inspect_frame(
+    frame: Any, columns: Sequence[Column], n_clusters: int | None = None, sample_rows: int = 100_000
+) -> Iterator[Finding]:
+    """Yield problems and warnings of a table whose columns are used as decided."""
+    used = [column for column in columns if column.used]
+    if len(frame) == 0:
+        return
+    if not used:
+        yield Finding("error", "no column can be clustered", "Say how to use one with --column")
+        return
+    some = frame[[column.name for column in used]][:sample_rows]
+    of_sample = "" if len(frame) <= sample_rows else f" (in the first {sample_rows} rows)"
+    repeated = int(some.duplicated().sum())
+    yield from _repeated(len(some), repeated, n_clusters, of_sample)
+    for column in used:
+        if column.name.lower() in _ANSWERS:
+            yield _answer(f"column {column.name!r}")
+    if all(column.is_plain for column in used):
+        X = some.to_numpy(dtype=np.float64)
+        yield from _too_large(X)
+        yield from _scales(*_column_ranges(X), Sheet(X, tuple(some.columns)))
 
 
 def errors(sheet: Sheet) -> Iterator[Finding]:
@@ -100,20 +140,21 @@ def errors(sheet: Sheet) -> Iterator[Finding]:
     if sheet.text:
         yield Finding("error", *_about_text(sheet.text, n_rows))
     if n_rows == 0:
-        yield Finding("error", "it has no rows", "Is it the right file, and is it complete?")
+        yield Finding("error", *NO_ROWS)
     elif n_columns == 0:
         yield Finding("error", "it has no columns of numbers", "Clustering needs at least one")
     if n_rows and n_columns:
         yield from _nonfinite(sheet)
     if sheet.id_column and n_rows:
-        yield from _bad_ids(sheet.kept[sheet.id_column], sheet)
+        yield from bad_ids(sheet.kept[sheet.id_column], sheet)
 
 
 def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
     def about(column: TextColumn) -> str:
         share = f" in {column.count} of {n_rows} rows" if column.count < n_rows else ""
         where = "" if column.line is None else f" on line {column.line}"
-        return f"column {column.name!r} holds text{share}, for example {column.example!r}{where}"
+        what = f"column {column.name!r} holds {column.what}{share}"
+        return f"{what}, for example {column.example!r}{where}"
 
     what = "; ".join(about(column) for column in text[:5])
     if len(text) > 5:
@@ -121,11 +162,11 @@ def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
     names = ",".join(column.name for column in text)
     quoted = f'"{names}"' if " " in names else names
     remedy = (
-        "Encode text as numbers (one 0/1 column for each value), or leave it out (--drop "
-        f"{quoted}), or name the column that identifies the rows (--id-column)"
+        f"Encode it (maxmargin.table_pipeline does), or leave it out (--drop {quoted}), or name "
+        "the column that identifies the rows (--id-column)"
     )
-    if any(re.fullmatch(r"[-+]?\d+,\d+", column.example) for column in text):
-        remedy = "Write numbers with a decimal point instead of a comma. " + remedy
+    if any(re.fullmatch(r"[-+]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)?", c.example) for c in text):
+        remedy = f"Write numbers without separators of thousands. {remedy}"
     return what, remedy
 
 
@@ -170,11 +211,14 @@ def _column(sheet: Sheet, j: Any) -> str:
     return f"column {sheet.names[j]!r}" if sheet.names else f"column {j} (counting from 0)"
 
 
-def _row(sheet: Sheet, i: Any) -> str:
-    return f"in row {i}, counting from 0" if sheet.lines is None else f"on line {sheet.lines()[i]}"
+def _row(sheet: Sheet | None, i: Any) -> str:
+    if sheet is None or sheet.lines is None:
+        return f"in row {i}, counting from 0"
+    return f"on line {sheet.lines()[i]}"
 
 
-def _bad_ids(ids: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
+def bad_ids(ids: np.ndarray, sheet: Sheet | None = None) -> Iterator[Finding]:
+    """Yield the first problem of an id column: a missing or repeated id."""
     first: dict[Any, int] = {}
     for i, name in enumerate(ids.tolist()):
         if name is None or name == "" or name != name:
@@ -200,42 +244,59 @@ def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[
 
 def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
     from ._core.dedup import count_distinct
-    from ._data.source import MemoryRows, check_magnitude
+    from ._data.source import MemoryRows
+
+    yield from _too_large(X)
+    n_rows = X.shape[0]
+    repeated = n_rows - count_distinct(MemoryRows(X), at_least=n_rows)
+    yield from _repeated(n_rows, repeated, n_clusters, of_sample)
+
+
+def _too_large(X: Any) -> Iterator[Finding]:
+    from ._data.source import check_magnitude
 
     try:
         check_magnitude(X)
     except ValueError as error:
         what, _, remedy = str(error).rpartition(". ")
         yield Finding("error", what, remedy)
-    n_rows = X.shape[0]
-    distinct = count_distinct(MemoryRows(X), at_least=n_rows)
+
+
+def _repeated(
+    n_rows: int, repeated: int, n_clusters: int | None, of_sample: str
+) -> Iterator[Finding]:
+    distinct = n_rows - repeated
     if n_clusters is not None and distinct < n_clusters and not of_sample:
         what = f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows"
         yield Finding("error", what, "Use fewer clusters")
-    if distinct < n_rows:
-        what = f"{n_rows - distinct} of {n_rows} rows repeat an earlier row{of_sample}"
+    if repeated:
+        what = f"{repeated} of {n_rows} rows repeat an earlier row{of_sample}"
         remedy = "Equal rows share a cluster; many can make the size bound impossible to meet"
         yield Finding("warning", what, remedy)
 
 
 def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:
     low, high = _column_ranges(X)
-    spread = high - low
     constant = [_column(sheet, j) for j in np.flatnonzero(low == high)]
     if constant:
         what = f"the same value in every row{of_sample}: {some(constant)}"
         yield Finding("warning", what, "Drop constant columns")
+    yield from _scales(low, high, sheet)
+    yield from _odd_columns(X, sheet)
+
+
+def _scales(low: np.ndarray, high: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
+    spread = high - low
     used = np.flatnonzero(spread > 0)
     if len(used) > 1:
         widest, narrowest = used[spread[used].argmax()], used[spread[used].argmin()]
         if spread[widest] > 1000 * spread[narrowest]:
             yield Finding(
                 "warning",
-                f"scales differ wildly: {_column(sheet, widest)} varies by {spread[widest]:.3g}, "
+                f"{SCALES}: {_column(sheet, widest)} varies by {spread[widest]:.3g}, "
                 f"{_column(sheet, narrowest)} by {spread[narrowest]:.3g}",
                 "The widest columns determine the result; standardize them (fit --standardize)",
             )
-    yield from _odd_columns(X, sheet)
 
 
 def _column_ranges(X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -258,7 +319,9 @@ def _odd_columns(X: Any, sheet: Sheet) -> Iterator[Finding]:
             remedy = "Name it with --id-column, or leave it out with --drop"
             yield Finding("warning", f"{column} looks like a row number or id", remedy)
         elif name in _ANSWERS:
-            remedy = "Leave it out with --drop, or give it as --partial-labels"
-            yield Finding(
-                "warning", f"{column} looks like the answer, not like a measurement", remedy
-            )
+            yield _answer(column)
+
+
+def _answer(column: str) -> Finding:
+    remedy = "Leave it out with --drop, or give it as --partial-labels"
+    return Finding("warning", f"{column} looks like the answer, not like a measurement", remedy)

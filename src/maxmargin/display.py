@@ -16,6 +16,7 @@ COLOURS = (
     "#6A3D9A", "#B15928",
 )  # fmt: skip
 INK = "#333333"
+GOLDEN = 0.6180339887  # turn of the hue whose multiples stay apart
 MAX_POINTS = 4000
 GRID = 240
 
@@ -53,15 +54,16 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
 
     Data with two columns are plotted directly, on the predicted regions, with the boundary (solid)
     and the margins (dashed). With more columns, two clusters are plotted as margin against the
-    first principal component, and more clusters on the first two components. Rings mark the row
-    with the largest margin of each cluster.
+    first principal component, and more clusters on the first two components, of the rows as the
+    model compares them (prepared by a pipeline, standardised, whitened). Rings mark the row with
+    the largest margin of each cluster.
 
     Parameters
     ----------
     model : estimator
         A fitted estimator, or a pipeline that ends in one.
-    X : array-like of shape (n_rows, n_columns)
-        Rows that the model was fitted on. At most 4000 of them are plotted.
+    X : array-like or DataFrame of shape (n_rows, n_columns)
+        Rows as ``model.predict`` accepts them. At most 4000 of them are plotted.
     labels : ndarray of shape (n_rows,), default=None
         Colour the rows by these labels instead of their clusters.
     ax : matplotlib.axes.Axes, default=None
@@ -83,24 +85,29 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     'column 0'
     """
     ax = _axes(ax)
+    X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns, got an array of {X.ndim} dimension(s).")
     names = list(getattr(X, "columns", [])) or [f"column {j}" for j in range(X.shape[1])]
-    X = X if sparse.issparse(X) else np.asarray(X)
     scores = _quietly(model.decision_function, X)
-    colours = scores.argmax(axis=1) if labels is None else np.asarray(labels)
-    exemplars = np.asarray(getattr(_last_step(model), "exemplar_indices_", ()), dtype=int)
-    if X.shape[1] == 2 and not sparse.issparse(X):
-        points = X.astype(float)
+    clusters = scores.argmax(axis=1)
+    colours = clusters if labels is None else np.asarray(labels)
+    margins = row_margins(scores)
+    members = [np.flatnonzero(clusters == j) for j in range(scores.shape[1])]
+    exemplars = [rows[margins[rows].argmax()] for rows in members if len(rows)]
+    if X.shape[1] == 2 and not sparse.issparse(X) and _all_numbers(X):
+        points = np.asarray(X, dtype=float)
         _draw_regions(ax, model, points)
         _name_axes(ax, str(names[0]), str(names[1]))
     else:
-        points, x_name, y_name = _project(X, scores)
+        points, x_name, y_name = _project(_model_space(model, X), scores)
         _name_axes(ax, x_name, y_name)
-    if X.shape[1] != 2 and scores.shape[1] == 2:
-        ax.axhline(0, color=INK, lw=1.4, zorder=1)
-        width = _margin_width(scores)
-        for level in (-width, width):
-            ax.axhline(level, color=INK, lw=0.9, ls=(0, (4, 3)), zorder=1)
-    _draw_points(ax, points, colours, exemplars)
+        if scores.shape[1] == 2:
+            ax.axhline(0, color=INK, lw=1.4, zorder=1)
+            width = _margin_width(scores)
+            for level in (-width, width):
+                ax.axhline(level, color=INK, lw=0.9, ls=(0, (4, 3)), zorder=1)
+    _draw_points(ax, points, colours, np.array(exemplars, dtype=int))
     return ax
 
 
@@ -321,6 +328,26 @@ def _last_step(model: Any) -> Any:
     return model[-1] if hasattr(model, "steps") else model
 
 
+def _all_numbers(X: Any) -> bool:
+    kinds = X.dtypes if hasattr(X, "dtypes") else [X.dtype]
+    return all(getattr(dtype, "kind", "O") in "biuf" for dtype in kinds) and not _has_missing(X)
+
+
+def _has_missing(X: Any) -> bool:
+    return bool(np.isnan(np.asarray(X, dtype=float)).any())
+
+
+def _model_space(model: Any, X: Any) -> Any:
+    """Return rows as the model compares them: prepared, standardised and whitened."""
+    if hasattr(model, "steps"):
+        X, model = model[:-1].transform(X), model[-1]
+    X = X if sparse.issparse(X) else np.asarray(X)
+    features = getattr(getattr(model, "feature_map_", None), "metric", None)
+    if features is None or sparse.issparse(X) or features.kernels[0].kernel == "precomputed":
+        return X
+    return features.kernels[0].points(X)
+
+
 def _quietly(method: Any, X: Any) -> np.ndarray:
     """Call a fitted method on an array without the warning about missing feature names."""
     with warnings.catch_warnings():
@@ -397,7 +424,6 @@ def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.
             *points[mine].T, s=size, color=_colour(int(j)), label=name,
             edgecolors="white", linewidths=0.4 if size > 10 else 0, alpha=0.9, zorder=2,
         )  # fmt: skip
-    exemplars = exemplars[exemplars >= 0]
     if len(exemplars):
         ax.scatter(
             *points[exemplars].T, s=120, facecolors="none", edgecolors=INK, linewidths=1.6,
@@ -409,8 +435,13 @@ def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.
     )  # fmt: skip
 
 
-def _colour(j: int) -> str:
-    return COLOURS[j % len(COLOURS)]
+def _colour(j: int) -> Any:
+    """Return the colour of a cluster: of the palette, then hues that differ from the last."""
+    if j < len(COLOURS):
+        return COLOURS[j]
+    from matplotlib.colors import hsv_to_rgb
+
+    return hsv_to_rgb(((j * GOLDEN) % 1, 0.45 + 0.2 * (j % 3), 0.9 - 0.2 * (j % 2)))
 
 
 def _name_axes(ax: Any, x_name: str, y_name: str) -> None:

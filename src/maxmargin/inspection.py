@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
+from sklearn.compose import ColumnTransformer
 
 from ._files import needed
+from .tables import KINDS, typed_column
 
 __all__ = ["describe_clusters", "explain_clusters"]
 
@@ -81,24 +83,26 @@ def explain_clusters(model: Any, X: Any, feature_names: Any = None, *, labels: A
     if X.ndim != 2:
         raise ValueError(f"X must have rows and columns, got an array of {X.ndim} dimension(s).")
     names = _names(X, feature_names)
+    used, kinds = _used_columns(model, X)
+    names = [names[j] for j in used]
     labels = np.asarray(_predicted(model, X) if labels is None else labels)
     if labels.shape != (X.shape[0],):
         raise ValueError(f"labels must have one value for each of the {X.shape[0]} rows of X.")
     clusters = np.unique(labels[labels >= 0]).tolist()
     records = [
         {"cluster": cluster, "feature": name, **profile}
-        for j, name in enumerate(names)
-        for cluster, profile in zip(clusters, _profiles(_column(X, j), labels, clusters))
+        for j, name in zip(used, names)
+        for cluster, profile in zip(clusters, _profiles(_column(X, j), kinds[j], labels, clusters))
     ]
     order = ["cluster", "feature", "difference", "importance", "typical", "rest", "kind"]
     table = pd.DataFrame(records, columns=order).astype({"difference": float})
     strength = 2 * ndtr(table["difference"].abs() / 2) - 1
-    chosen = np.arange(len(names))
+    chosen = np.array(used)
     if len(names) > WIDE:
         best = strength.groupby(table["cluster"]).nlargest(TOP).index.get_level_values(-1)
-        chosen = np.unique(best // len(clusters))
+        chosen = chosen[np.unique(best // len(clusters))]
     shares = _importance(model, X, labels, clusters, chosen)
-    table["importance"] = shares.T.ravel()
+    table["importance"] = shares[:, used].T.ravel()
     rank = np.fmax(strength, table["importance"])
     in_order = np.lexsort((np.arange(len(table)), -rank, table["cluster"]))
     return table.iloc[in_order].reset_index(drop=True)
@@ -166,7 +170,7 @@ def _phrase(row: dict[str, Any]) -> str:
     if row["kind"] == "category":
         return f"{row['feature']} {row['typical']}"
     if row["kind"] == "text":
-        return f"{row['feature']}: {row['typical']}"
+        return f'{row["feature"]} "{" ".join(row["typical"].split(", ")[:3])}"'
     high, low = ("late", "early") if row["kind"] == "date" else ("high", "low")
     return f"{high if row['difference'] > 0 else low} {row['feature']}"
 
@@ -179,6 +183,23 @@ def _names(X: Any, given: Any) -> list[str]:
     if len(names) != n_columns:
         raise ValueError(f"feature_names has {len(names)} names; X has {n_columns} columns.")
     return names
+
+
+def _used_columns(model: Any, X: Any) -> tuple[list[int], list[str | None]]:
+    """Return the columns that a pipeline does not leave out, and the kinds of all, if it says."""
+    kinds: list[str | None] = [None if hasattr(X, "iloc") else "number"] * X.shape[1]
+    first = model[0] if hasattr(model, "steps") else None
+    if not isinstance(first, ColumnTransformer) or not hasattr(X, "iloc"):
+        return list(range(X.shape[1])), kinds
+    used, names = set(), list(X.columns)
+    for step, transformer, _ in first.transformers_:
+        if transformer != "drop":
+            for i in first._transformer_to_input_indices[step]:
+                j = names.index(first.feature_names_in_[i])
+                used.add(j)
+                kind = step.partition(" ")[0]  # of a pipeline of table_pipeline
+                kinds[j] = kind if kind in KINDS else kinds[j]
+    return sorted(used), kinds
 
 
 def _predicted(model: Any, X: Any) -> np.ndarray:
@@ -196,28 +217,12 @@ def _column(X: Any, j: int) -> Any:
 # -- one column of all clusters --------------------------------------------------------------------
 
 
-def column_kind(values: Any) -> str:
-    """Return whether a column has numbers, dates, categories or text, by its type.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> [column_kind(pd.Series(v)) for v in ([1, 2], [True, False], ["a b c d", "e f g h"])]
-    ['number', 'category', 'text']
-    """
-    types = needed("pandas.api.types")
-    if types.is_datetime64_any_dtype(values):
-        return "date"
-    if types.is_numeric_dtype(values) and not types.is_bool_dtype(values):
-        return "number"
-    some = [str(value) for value in values[:1000] if isinstance(value, str)]
-    n_words = np.mean([len(text.split()) for text in some]) if some else 0
-    return "text" if n_words >= 3 else "category"
-
-
-def _profiles(values: Any, labels: np.ndarray, clusters: list) -> list[dict[str, Any]]:
+def _profiles(
+    values: Any, kind: str | None, labels: np.ndarray, clusters: list
+) -> list[dict[str, Any]]:
     """Return difference, typical value and that of the other rows for each cluster."""
-    kind = column_kind(values)
+    if hasattr(values, "iloc"):
+        kind, values = typed_column(values, kind)
     if kind == "text":
         about = _about_text(values, labels, clusters)
     elif kind == "category":
@@ -233,8 +238,7 @@ def _profiles(values: Any, labels: np.ndarray, clusters: list) -> list[dict[str,
 
 def _about_numbers(values: Any, labels: np.ndarray, clusters: list, kind: str) -> Any:
     pd = needed("pandas")
-    dates = kind == "date"
-    numbers = pd.Series(values)
+    dates, numbers = kind == "date", pd.Series(values)
     if dates:
         origin = numbers.min()
         numbers = (numbers - origin).dt.total_seconds()

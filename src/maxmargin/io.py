@@ -17,12 +17,20 @@ import numpy as np
 
 from ._data.blocks import RowBlocks
 from ._data.csv_text import MISSING, number
-from ._data.formats import open_sheet
+from ._data.formats import open_frame, open_sheet
 from ._data.sheet import Wish
 from ._files import DataError, atomic_write, check_suffix, needed
-from ._findings import errors
+from ._findings import NO_ROWS, bad_ids, errors
 
-__all__ = ["DataError", "Table", "open_rows", "read_labels", "read_rows", "write_labels"]
+__all__ = [
+    "DataError",
+    "Table",
+    "open_rows",
+    "read_labels",
+    "read_rows",
+    "read_table",
+    "write_labels",
+]
 
 LABEL_SUFFIXES = (".csv", ".parquet", ".npy")
 
@@ -33,8 +41,8 @@ class Table:
 
     Parameters
     ----------
-    X : ndarray, memmap or csr_matrix of shape (n_rows, n_columns)
-        The numbers.
+    X : ndarray, memmap, csr_matrix or DataFrame of shape (n_rows, n_columns)
+        The numbers, or the columns of any type.
     ids : ndarray or None
         The name of every row, if the file has an id column.
     column_names : tuple of str or None
@@ -130,6 +138,67 @@ def read_rows(
         sheet.kept.get(label_column) if label_column else None,
         str(path),
     )
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    drop: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    header: bool | None = None,
+    format: str | None = None,
+) -> Table:
+    """Read a csv or parquet file with columns of any type.
+
+    Parameters
+    ----------
+    path : path
+        Name of the file. Separator, decimal point or comma, encoding (UTF-8, UTF-16, Windows-1252),
+        header and types of columns are detected; ``NA``, ``#N/A``, ``?`` and empty cells are
+        missing. Files of other formats are read by :func:`read_rows`.
+    id_column, label_column, drop, columns, header, format
+        As in :func:`read_rows`.
+
+    Returns
+    -------
+    Table
+        Its `X` is a DataFrame with numbers, dates, truth values and text, for
+        :func:`~maxmargin.table_pipeline`; an array if the format has no columns of other types. If
+        the file has no names, columns are called ``"1"``, ``"2"`` and so on, and `column_names` is
+        None.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.io import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("age;town;since\\n31,5;Oslo;2020-02-01\\n;Rome;2021-03-01\\n")
+    ...     table = read_table(path)
+    >>> table.X["age"].tolist(), table.X["since"].dt.year.tolist()
+    ([31.5, nan], [2020, 2021])
+    """
+    given = {"id_column": id_column, "label_column": label_column, "drop": tuple(drop)}
+    chosen = None if columns is None else tuple(columns)
+    wish = Wish(**given, columns=chosen, header=header)
+    kind, sheet = open_frame(Path(path), format, wish)
+    if sheet is None:
+        return read_rows(path, **given, header=header, format=kind)
+    frame, id_column = sheet.X, sheet.id_column
+    if len(frame) == 0:
+        raise DataError(f"{path}: {NO_ROWS[0]}", NO_ROWS[1])
+    kept = {
+        name: frame.pop(name).to_numpy(dtype=object)
+        for name in dict.fromkeys((id_column, label_column))
+        if name is not None
+    }
+    for finding in bad_ids(kept[id_column]) if id_column else ():
+        raise DataError(f"{path}: {finding.what}", finding.remedy)
+    ids, labels = (kept.get(name) if name else None for name in (id_column, label_column))
+    names = tuple(frame.columns) if sheet.named else None
+    return Table(frame, ids, names, labels, str(path))
 
 
 def open_rows(

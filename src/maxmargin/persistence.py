@@ -47,6 +47,9 @@ TRUSTED = (
     "maxmargin.least_squares._resampling.Resamples",
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",
     "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
+    "maxmargin.tables.DateParts",
+    "maxmargin.tables.Numbers",
+    "maxmargin.tables.Strings",
     # skops creates the first from the type of an empty array, the others by scipy.sparse.load_npz.
     "numpy.dtype",
     "scipy.sparse._csr.csr_matrix",

@@ -192,7 +192,8 @@ def test_bisecting_and_standardize(folder, run_json):
     assert code == 0 and len(told["cluster_sizes"]) == 3 and sum(told["cluster_sizes"]) == 40
     model = load_model("m.skops")
     assert model[-1].estimator.balance == 0 and model[-1].n_clusters == 3
-    np.testing.assert_allclose(model[0].mean_, X.mean(axis=0))
+    scaler = model[0].named_transformers_["number 0"][-1]
+    np.testing.assert_allclose(scaler.mean_, X.mean(axis=0))
     assert run_json("predict m.skops d.csv")[1]["labels"] == told["labels"]
 
 
@@ -259,7 +260,7 @@ def test_bad_usage_is_code_2(folder, run, line, message):
     "line, message",
     [
         ("fit none.csv -k 2", "none.csv does not exist"),
-        ("fit d.csv -k 2", "column 'who' holds text, for example 'r0' on line 2"),
+        ("fit d.csv -k 2 --drop a,b,c", "no column can be clustered ('who': names the rows)"),
         ("fit d.csv -k 41 --drop who", "n_clusters=41"),
         ("fit d.csv -k 2 --drop whom", "Did you mean 'who'?"),
         ("predict none.skops d.csv", "none.skops does not exist"),
@@ -481,8 +482,10 @@ def test_progress_only_on_a_terminal(folder, run, monkeypatch, terminal):
 
 def test_check_tells_everything_and_its_code(folder, run, run_json):
     code, out, _ = run("check d.csv")
-    assert code == 1 and "error: column 'who' holds text" in out
-    assert "what to do: Encode text" in out and out.endswith("not usable as it is\n")
+    assert code == 0 and re.search(r"who +left out +names the rows", out)
+    code, out, _ = run("check d.csv --drop a,b,c")
+    assert code == 1 and "error: no column can be clustered" in out
+    assert "what to do: Say how" in out and out.endswith("not usable as it is\n")
     code, out, _ = run("check d.csv --id-column who -k 2")
     assert code == 0 and out.endswith("usable\n") and "40 rows, 3 columns" in out
     code, told = run_json("check d.csv --id-column who -k 41")

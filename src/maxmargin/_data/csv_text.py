@@ -1,7 +1,8 @@
 """Reader of delimited text: csv, tsv and similar formats.
 
-pyarrow reads files in which all requested cells are plain numbers. All other files are read cell by
-cell with Python's csv module, which accepts more and reports line numbers.
+pyarrow reads files in which all requested cells are plain numbers, and tables of any columns. What
+it cannot read is read cell by cell with Python's csv module, which accepts more and reports line
+numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from .._files import DataError, needed
 from .opening import GET_AGAIN, open_bytes
 from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
 _Record = tuple[int, list[str]]
 _Cells = tuple[np.ndarray, dict[str, TextColumn], dict[str, np.ndarray]]
@@ -36,23 +37,21 @@ class Layout:
 
     delimiter: str
     names: list[str]
-    header_lines: int  # 0 if the file has no names
+    header_lines: int  # lines above the rows
     wanted: list[str]
     wish: Wish
     longest: int  # of the first lines
     quoted: bool  # whether they have quotes
-
-    @property
-    def named(self) -> bool:
-        """Whether the names are the file's own."""
-        return self.header_lines > 0
+    encoding: str
+    decimal: str  # point or comma
+    trailing: bool  # whether rows end in a separator that the header lacks
+    named: bool  # whether the names are the file's own
 
 
 def read_csv(path: Path, wish: Wish) -> Sheet:
-    """Read a text file; separator and header are detected from the first lines."""
-    with _open_text(path) as file:
-        layout = _layout(list(islice(file, 50)), path, wish)
-    X, text, kept = _read_numbers(path, layout) or _read_cells(path, layout)
+    """Read numbers from a text file; separator and header are detected from the first lines."""
+    layout = _layout(path, wish)
+    X, text, kept = _read_numbers(path, layout) or _numbers_of_cells(path, layout)
     names = layout.wanted
     if text:
         numeric = [j for j, name in enumerate(names) if name not in text]
@@ -60,37 +59,107 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
 
     @cache
     def lines() -> array[int]:
-        with _open_text(path) as file:
+        with _open_text(path, layout.encoding) as file:
             return array("q", (line for line, _ in _body(file, layout)))
 
     texts, id_column = tuple(text.values()), layout.wish.id_column
     return Sheet(X, tuple(names), layout.named, texts, kept, id_column, lines)
 
 
-def _open_text(path: Path) -> io.TextIOWrapper:
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
+def read_csv_frame(path: Path, wish: Wish) -> Sheet:
+    """Return all columns as a DataFrame.
+
+    Columns of numbers, dates and truth values have these types; all others are text.
+    """
+    pa, pc = needed("pyarrow"), needed("pyarrow.csv")
+    layout = _layout(path, wish)
+    try:
+        table = _read_types(path, layout)
+        if layout.encoding == "utf-8-sig" and any(
+            pa.types.is_binary(t) for t in table.schema.types
+        ):
+            layout = replace(layout, encoding="cp1252")  # text that is not UTF-8, far down
+            table = _read_types(path, layout)
+    except pa.ArrowInvalid:
+        table = pa.table(_read_cells(path, layout))
+        text = io.BytesIO()
+        pc.write_csv(table, text)  # for the types of the columns
+        text.seek(0)
+        layout = replace(layout, delimiter=",", encoding="utf-8-sig", quoted=True, trailing=False)
+        table = _typed(text, replace(layout, header_lines=1))
+    empty = {
+        name for name, column in zip(layout.names, table.columns) if len(column.drop_null()) == 0
+    }
+    # A separator at the end of each line makes a column without name and content.
+    blank = {name for name in empty if re.fullmatch(r"column \d+", name)}
+    names = [name for name in layout.names if name in layout.wanted + list(layout.wish.kept)]
+    frame = table.select([n for n in names if n not in blank]).to_pandas(date_as_object=False)
+    full = np.flatnonzero(frame.notna().any(axis=1))
+    frame = frame[: full[-1] + 1 if len(full) else 0]  # spreadsheets write empty lines at the end
+    return Sheet(frame, tuple(frame.columns), layout.named, id_column=layout.wish.id_column)
+
+
+def _open_text(path: Path, encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_bytes(path), encoding=encoding, newline="")
 
 
 # -- what the first lines tell ---------------------------------------------------------------------
 
 
-def _layout(sample: list[str], path: Path, wish: Wish) -> Layout:
-    delimiter = "\t" if ".tsv" in path.suffixes else _sniff_delimiter(sample)
-    first_two = list(islice(_records(sample, delimiter), 2))
-    if not first_two:
+def _layout(path: Path, wish: Wish) -> Layout:
+    with open_bytes(path) as file:
+        encoding = _encoding(file.read(1 << 16))
+    with _open_text(path, encoding) as text:
+        sample = list(islice(text, 50))
+    told = re.fullmatch(r"\s*sep=(.)\s*", sample[0]) if sample else None  # for Excel
+    if told:
+        sample[0] = "\n"
+    delimiter = told[1] if told else "\t" if ".tsv" in path.suffixes else _sniff_delimiter(sample)
+    strict = list(islice(_records(sample, delimiter), 2))  # damaged quotes are errors
+    records = list(_records(sample, delimiter, strict=False))
+    if not strict:
         raise DataError("it holds blank lines only", GET_AGAIN)
-    line, first = first_two[0]
-    named = _has_header([fields for _, fields in first_two], wish)
+    line, first = records[0]
+    cells = [cell for _, fields in records for cell in fields]
+    commas = sum(bool(re.fullmatch(r"\s*[-+]?\d+,\d+\s*", cell)) for cell in cells)
+    points = sum(bool(re.fullmatch(r"\s*[-+]?\d+\.\d+\s*", cell)) for cell in cells)
+    decimal = "," if delimiter != "," and commas > points else "."
+    named = _has_header([fields for _, fields in records[:2]], wish, decimal)
     names = [name.strip() for name in first] if named else [str(i + 1) for i in range(len(first))]
     if not named:
         wish = replace(wish, columns=None)
-    elif not names[0]:
-        names[0] = "index"
-        # The unnamed first column is what pandas.DataFrame.to_csv writes for its index.
-        wish = replace(wish, id_column=wish.id_column or "index")
-    wanted, longest = number_columns(names, wish), max(map(len, sample))
-    quoted = any('"' in text for text in sample)
-    return Layout(delimiter, names, line if named else 0, wanted, wish, longest, quoted)
+    else:
+        if not names[0]:
+            names[0] = "index"
+            # The unnamed first column is what pandas.DataFrame.to_csv writes for its index.
+            wish = replace(wish, id_column=wish.id_column or "index")
+        names = [name or f"column {j + 1}" for j, name in enumerate(names)]
+    body = records[int(named) :]
+    longer = [fields for _, fields in body if len(fields) == len(names) + 1 and not fields[-1]]
+    return Layout(
+        delimiter,
+        names,
+        line if named else int(bool(told)),
+        number_columns(names, wish),
+        wish,
+        longest=max(map(len, sample)),
+        quoted=any('"' in text for text in sample),
+        encoding=encoding,
+        decimal=decimal,
+        trailing=bool(body) and len(longer) == len(body),
+        named=named,
+    )
+
+
+def _encoding(head: bytes) -> str:
+    """Return UTF-8, UTF-16 if the text begins with its mark, or that of Windows."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        head[: head.rfind(b"\n") + 1 or None].decode()
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8-sig"
 
 
 def _sniff_delimiter(sample: list[str]) -> str:
@@ -109,15 +178,15 @@ def _sniff_delimiter(sample: list[str]) -> str:
     return ","
 
 
-def _has_header(rows: list[list[str]], wish: Wish) -> bool:
+def _has_header(rows: list[list[str]], wish: Wish, decimal: str) -> bool:
     """Return whether line 1 is all text, has text above a number, or has a requested name."""
     if wish.header is not None:
         return wish.header
-    first = [number(cell) for cell in rows[0]]
+    first = [number(cell, decimal) for cell in rows[0]]
     words = {cell.strip() for cell, value in zip(rows[0], first) if value is None}
     if all(value is None for value in first) or words & {*wish.kept, *wish.drop}:
         return True
-    second = [number(cell) for cell in rows[1]] if len(rows) > 1 else []
+    second = [number(cell, decimal) for cell in rows[1]] if len(rows) > 1 else []
     return any(a is None and b is not None and b == b for a, b in zip(first, second))
 
 
@@ -126,24 +195,14 @@ def _has_header(rows: list[list[str]], wish: Wish) -> bool:
 
 def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     """Return numbers and other requested columns, read by pyarrow; None if there is text."""
-    pa, pc = needed("pyarrow"), needed("pyarrow.csv")
+    pa = needed("pyarrow")
     kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
     types = dict.fromkeys(kept, pa.string()) | dict.fromkeys(layout.wanted, pa.float64())
-    options = (
-        pc.ReadOptions(
-            column_names=layout.names,
-            skip_rows=layout.header_lines,
-            block_size=max(1 << 20, 8 * layout.longest),  # no row may be longer
-        ),
-        pc.ParseOptions(delimiter=layout.delimiter, newlines_in_values=layout.quoted),
-        pc.ConvertOptions(column_types=types, include_columns=list(types), null_values=_SPELLED),
-    )
     blocks = []
     try:
         with open_bytes(path) as file:
             # Block by block: the memory of the columns is reused, and the rows fit the cache.
-            source = _single_spaced(file) if layout.delimiter == " " else file
-            for batch in pc.open_csv(source, *options):
+            for batch in needed("pyarrow.csv").open_csv(*_options(file, layout, types)):
                 table = pa.Table.from_batches([batch])
                 blocks.append(rows_of(table, layout.wanted, np.float64))
                 for name, column in kept.items():
@@ -155,31 +214,73 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, _as_arrays(kept)
 
 
+def _read_types(path: Path, layout: Layout) -> Any:
+    """Return all columns with the types that pyarrow finds."""
+    with open_bytes(path) as file:
+        return _typed(file, layout)
+
+
+def _typed(file: BinaryIO, layout: Layout) -> Any:
+    pa = needed("pyarrow")
+    table = needed("pyarrow.csv").read_csv(*_options(file, layout))
+    for j, column in enumerate(table.columns):
+        if pa.types.is_string(column.type) and len(column) and "\n" in str(column[-1]):
+            raise pa.ArrowInvalid("perhaps an unclosed quote, which is read as one long cell")
+        if pa.types.is_time(column.type):
+            table = table.set_column(j, table.field(j).name, column.cast(pa.string()))
+    return table
+
+
+def _options(file: BinaryIO, layout: Layout, types: dict[str, Any] | None = None) -> Any:
+    """Return the arguments of pyarrow's readers; types of the columns are found if not given."""
+    pc = needed("pyarrow.csv")
+    source = _single_spaced(file) if layout.delimiter == " " else file
+    return (
+        source,
+        pc.ReadOptions(
+            column_names=layout.names + [""] * layout.trailing,
+            skip_rows=layout.header_lines,
+            block_size=max(1 << 20, 8 * layout.longest),  # no row may be longer
+            encoding=layout.encoding.removesuffix("-sig"),
+        ),
+        pc.ParseOptions(delimiter=layout.delimiter, newlines_in_values=layout.quoted),
+        pc.ConvertOptions(
+            column_types=types or {},
+            include_columns=layout.names if types is None else list(types),
+            null_values=_SPELLED,
+            strings_can_be_null=types is None,
+            decimal_point=layout.decimal,
+        ),
+    )
+
+
 def _single_spaced(file: BinaryIO) -> BinaryIO:
     """Return the text with single spaces between columns, as pyarrow requires."""
     text = re.sub(rb"[ \t]+", b" ", file.read())
     return io.BytesIO(re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE))
 
 
-def _read_cells(path: Path, layout: Layout) -> _Cells:
+def _read_cells(path: Path, layout: Layout) -> dict[str, list[str]]:
+    """Return all columns as text, read cell by cell."""
+    with _open_text(path, layout.encoding) as file:
+        rows = [fields for _, fields in _body(file, layout)]
+    columns = zip(*rows) if rows else [()] * len(layout.names)
+    return {name: [c.strip() for c in cells] for name, cells in zip(layout.names, columns)}
+
+
+def _numbers_of_cells(path: Path, layout: Layout) -> _Cells:
     """Return numbers, text columns and other requested columns, read cell by cell."""
-    place = {name: j for j, name in enumerate(layout.names)}
-    wanted = [(name, place[name]) for name in layout.wanted]
-    kept: dict[str, list[str]] = {name: [] for name in layout.wish.kept}
-    text: dict[str, TextColumn] = {}
-    cells = array("d")
-    with _open_text(path) as file:
-        for line, fields in _body(file, layout):
-            for name, j in wanted:
-                value = number(fields[j])
-                if value is None:
-                    first = text.get(name, TextColumn(name, fields[j].strip(), line, 0))
-                    text[name] = replace(first, count=first.count + 1)
-                cells.append(np.nan if value is None else value)
-            for name, column in kept.items():
-                column.append(fields[place[name]].strip())
-    X = np.array(cells).reshape(-1, len(wanted)) if wanted else np.empty((0, 0))
-    return X, text, _as_arrays(kept)
+    cells = _read_cells(path, layout)
+    with _open_text(path, layout.encoding) as file:
+        lines = [line for line, _ in _body(file, layout)]
+    X, text = np.empty((len(lines), len(layout.wanted))), {}
+    for j, name in enumerate(layout.wanted):
+        values = [number(cell, layout.decimal) for cell in cells[name]]
+        X[:, j] = [np.nan if value is None else value for value in values]
+        bad = [i for i, value in enumerate(values) if value is None]
+        if bad:
+            text[name] = TextColumn(name, cells[name][bad[0]], lines[bad[0]], len(bad))
+    return X, text, _as_arrays({name: cells[name] for name in layout.wish.kept})
 
 
 def _as_arrays(kept: dict[str, list[str]]) -> dict[str, np.ndarray]:
@@ -189,7 +290,9 @@ def _as_arrays(kept: dict[str, list[str]]) -> dict[str, np.ndarray]:
 def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
     """Yield the records below the header, which must have the same number of fields."""
     width = len(layout.names)
-    for line, fields in islice(_records(lines, layout.delimiter), int(layout.named), None):
+    for line, fields in _records(lines, layout.delimiter):
+        if line <= layout.header_lines:
+            continue
         if len(fields) == width + 1 and not fields[-1].strip():
             fields = fields[:-1]  # a separator at the end of the line
         if len(fields) != width:
@@ -218,7 +321,7 @@ def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Itera
         ) from error
 
 
-def number(cell: str) -> float | None:
+def number(cell: str, decimal: str = ".") -> float | None:
     """Return the number in a cell, NaN if it is missing, None if it is text.
 
     Examples
@@ -231,6 +334,6 @@ def number(cell: str) -> float | None:
         return np.nan
     try:
         # float() takes "1_000" for a number; in a data file it is a name.
-        return None if "_" in cell else float(cell)
+        return None if "_" in cell else float(cell.replace(decimal, "."))
     except ValueError:
         return None

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._files import DataError, needed
-from .csv_text import read_csv
+from .csv_text import read_csv, read_csv_frame
 from .opening import GET_AGAIN, explained, format_of, one_line, open_bytes
 from .sheet import Sheet, TextColumn, Wish, number_columns, refuse_names, rows_of, some
 
@@ -31,6 +31,17 @@ def open_sheet(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet]:
     }
     with explained(path):
         return format, readers[format](path, wish)
+
+
+def open_frame(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet | None]:
+    """Return the format of a file, and its columns as a DataFrame, ids and labels among them.
+
+    Formats other than csv and parquet have rows of numbers only: None instead.
+    """
+    format = format_of(path, format)
+    readers = {"csv": read_csv_frame, "parquet": read_parquet_frame}
+    with explained(path):
+        return format, readers[format](path, wish) if format in readers else None
 
 
 def float_for(dtypes: Sequence[np.dtype]) -> np.dtype:
@@ -53,6 +64,15 @@ def read_parquet(path: Path, wish: Wish) -> Sheet:
     return Sheet(X, tuple(types), True, text, kept, wish.id_column)
 
 
+def read_parquet_frame(path: Path, wish: Wish) -> Sheet:
+    """Return the columns of a parquet file as a DataFrame."""
+    pq = needed("pyarrow.parquet")
+    wanted, _ = parquet_columns(pq.read_schema(path), wish)
+    names = list(dict.fromkeys([*wish.kept, *wanted]))
+    frame = pq.read_table(path, columns=names).to_pandas(date_as_object=False, ignore_metadata=True)
+    return Sheet(frame[names], tuple(names), True, id_column=wish.id_column)
+
+
 def parquet_columns(schema: Any, wish: Wish) -> tuple[list[str], dict[str, np.dtype]]:
     """Return the requested columns, and the types of those with numbers."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
@@ -70,7 +90,8 @@ def parquet_columns(schema: Any, wish: Wish) -> tuple[list[str], dict[str, np.dt
 
 def _text_of(name: str, column: Any) -> TextColumn:
     given = column.drop_null()
-    return TextColumn(name, str(given[0]) if len(given) else "", None, len(given))
+    what = "dates" if needed("pyarrow").types.is_temporal(column.type) else "text"
+    return TextColumn(name, str(given[0]) if len(given) else "", None, len(given), what)
 
 
 # -- npy and npz -----------------------------------------------------------------------------------

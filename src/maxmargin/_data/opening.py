@@ -55,7 +55,6 @@ _SIGNATURES = {
     b"\xfe\xff": "UTF-16 text",
 }
 _REMEDIES = {
-    "UTF-16 text": _AS_UTF8,
     "a zip archive": "If it is a spreadsheet (xlsx), save it as csv; if an archive, unpack it",
 }
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?\s+\d+:[-+.\deE]+(\s|$)")
@@ -72,6 +71,8 @@ def format_of(path: Path, format: str | None = None) -> str:
     by_name = (name for name, endings in _SUFFIXES.items() if suffix in endings)
     format = format or next(by_name, None)
     content = _content_of(head)
+    if format in (None, "csv") and content == "UTF-16 text":
+        return "csv"
     if format in (None, "csv") and content == "text" and _SVMLIGHT_LINE.match(head):
         return "svmlight"
     if format is None:

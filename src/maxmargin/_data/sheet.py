@@ -23,6 +23,7 @@ class TextColumn:
     example: str
     line: int | None
     count: int
+    what: str = "text"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from .data import add_data, plural, reading
+from .data import add_data, plural, reading, told_columns
 from .methods import build_estimator, positive
 
 SUMMARY = "say what is wrong with a file, and what to do about it"
@@ -43,7 +43,9 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     if result["format"] != "unknown":
         size = f"{plural(result['n_rows'], 'row')}, {plural(result['n_columns'], 'column')}"
-        yield f"{result['data']}: {size} of numbers, read as {result['format']}"
+        what = "to cluster" if result["columns"] else "of numbers"
+        yield f"{result['data']}: {size} {what}, read as {result['format']}"
+        yield from told_columns(result["columns"])
     for finding in result["findings"]:
         yield f"  {finding['level']}: {finding['what']}"
         if finding["remedy"]:

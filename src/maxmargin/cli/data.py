@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import difflib
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import UsageError
 
 OUTPUTS = {"out": "labels", "model": "model", "plot": "picture"}
+LISTED = 30  # columns that are listed
 PICTURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
@@ -37,10 +41,24 @@ def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
         parser.add_argument(f"--{name}", metavar="FILE", help=about[name])
 
 
-def add_standardize(parser: argparse.ArgumentParser) -> None:
-    """Declare that columns can be brought to one scale."""
-    about = "bring all columns to unit variance first"
-    parser.add_argument("--standardize", action="store_true", help=about)
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Declare what becomes of the columns."""
+    add = parser.add_argument
+    about = "bring numbers to unit variance (default: only if columns of other kinds are used)"
+    add("--standardize", action="store_true", help=about)
+    kinds = "take a column as number, category, date or text, or drop it (default: by its values)"
+    add("--column", metavar="NAME=KIND", action="append", default=[], type=_kind, help=kinds)
+    add("--text", metavar="COLUMN", help="cluster the rows by the words of this column alone")
+
+
+def _kind(text: str) -> tuple[str, str]:
+    name, _, kind = text.rpartition("=")
+    kinds = ("number", "category", "date", "text", "drop")
+    if not name or kind not in kinds:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not NAME=KIND with one of {', '.join(kinds)}"
+        )
+    return name, kind
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
@@ -50,13 +68,165 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
     return {**kept, "drop": drop}
 
 
-def named_rows(table: Any) -> Any:
-    """Return the rows with their column names, so that a model remembers them."""
-    if table.column_names is None:
-        return table.X
+@dataclass(frozen=True)
+class Rows:
+    """The rows of DATA: as the model takes them, what prepares them, and what stands beside them.
+
+    ``columns`` says what became of each column; it is empty for files without column names.
+    """
+
+    X: Any
+    transformer: Any
+    columns: list[Any]
+    ids: Any
+    id_name: str
+    labels: Any
+    source: str
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there are 0/1 columns, whose gaps are not those between clusters."""
+        return any(
+            column.used and (column.kind == "category" or column.options.get("missing"))
+            for column in self.columns
+        )
+
+    def pipeline(self, estimator: Any) -> Any:
+        """Return the model: the estimator, after what prepares the rows."""
+        from sklearn.pipeline import Pipeline
+
+        if self.transformer is None:
+            return estimator
+        return Pipeline([("columns", self.transformer), ("cluster", estimator)])
+
+
+def read_data(args: argparse.Namespace, label_column: str | None = None) -> Rows:
+    """Read DATA for a fit, and decide what becomes of its columns."""
+    from maxmargin.io import DataError, read_table
+    from maxmargin.tables import column_transformer
+
+    table = read_table(args.data, label_column=label_column, **reading(args))
+    id_name, frame = args.id_column or "id", table.X
+    if not hasattr(frame, "iloc"):
+        if args.column or args.text:
+            option = "--column" if args.column else "--text"
+            raise UsageError(f"{option} needs a csv or parquet file; {args.data} has no columns")
+        steps = standardizer(frame) if args.standardize else None
+        return Rows(frame, steps, [], table.ids, id_name, table.labels, table.source)
+    columns = decided_columns(args, frame)
+    used = [column.name for column in columns if column.used]
+    if not used:
+        raise DataError(
+            f"{args.data}: no column can be clustered ({columns[0].name!r}: {columns[0].note})",
+            f"Say how to use one, for example --column {columns[0].name}=category",
+        )
+    _warn_of_findings(args, frame, columns)
+    ids, named = table.ids, next((column for column in columns if column.is_id), None)
+    if ids is None and named is not None:
+        ids, id_name = frame[named.name].to_numpy(dtype=object), named.name
+    plain = all(column.is_plain for column in columns if column.used) and not args.standardize
+    steps = None if plain else column_transformer(columns)
+    X = plain_rows(frame[used], table.column_names is not None) if plain else frame[used]
+    return Rows(X, steps, columns, ids, id_name, table.labels, table.source)
+
+
+def _warn_of_findings(args: argparse.Namespace, frame: Any, columns: list[Any]) -> None:
+    """Warn of what ``check`` finds; of scales only if the method does not choose them itself."""
+    from maxmargin._findings import SCALES, inspect_frame
+
+    for finding in inspect_frame(frame, columns):
+        chosen = getattr(args, "method", None) == "auto" or args.standardize
+        if finding.level == "warning" and not (chosen and finding.what.startswith(SCALES)):
+            warnings.warn(f"{finding.what}. {finding.remedy}", UserWarning, stacklevel=2)
+
+
+def decided_columns(args: argparse.Namespace, frame: Any) -> list[Any]:
+    """Return what becomes of the columns, as the options say or else by their values."""
+    from maxmargin.tables import table_columns
+
+    kinds = dict(getattr(args, "column", []))
+    if getattr(args, "text", None):
+        kinds = dict.fromkeys(frame.columns, "drop") | {args.text: "text"}
+    check_columns(args, frame, kinds)
+    return table_columns(frame, kinds)
+
+
+def check_columns(args: argparse.Namespace, frame: Any, names: Iterable[str]) -> None:
+    """Refuse columns that the file does not have."""
+    from maxmargin.io import DataError
+
+    for name in names:
+        if name not in frame.columns:
+            near = difflib.get_close_matches(name, list(frame.columns), n=1)
+            remedy = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(frame.columns)}"
+            raise DataError(f"{args.data}: there is no column {name!r}", remedy)
+
+
+def new_rows(args: argparse.Namespace, model: Any) -> Rows:
+    """Read DATA as a saved model takes its rows."""
+    from sklearn.compose import ColumnTransformer
+
+    from maxmargin.io import DataError, read_rows, read_table
+    from maxmargin.tables import table_columns
+
+    names = getattr(model, "feature_names_in_", None)
+    id_name = args.id_column or "id"
+    mixed = hasattr(model, "steps") and isinstance(model[0], ColumnTransformer)
+    table = None if names is None else read_table(args.data, **reading(args))
+    if mixed and not hasattr(table.X, "iloc"):
+        needs = f"The model needs a table with the columns {', '.join(names)}"
+        raise DataError(f"{args.data} has no column names", needs)
+    if table is None or (table.column_names is None and not mixed):
+        n_features = getattr(model, "n_features_in_", None)
+        table = read_rows(args.data, n_features=n_features, **reading(args))
+        return Rows(table.X, None, [], table.ids, id_name, None, table.source)
+    frame, names = table.X, list(names)
+    check_columns(args, frame, names)
+    if not mixed and not _complete_numbers(frame[names]):
+        read_rows(args.data, columns=names, **reading(args))  # says what is wrong
+    ids, others = table.ids, frame.drop(columns=names)
+    named = next((column for column in table_columns(others) if column.is_id), None)
+    if ids is None and named is not None:
+        ids, id_name = others[named.name].to_numpy(dtype=object), named.name
+    X = frame[names] if mixed else plain_rows(frame[names])
+    return Rows(X, None, [], ids, id_name, None, table.source)
+
+
+def _complete_numbers(frame: Any) -> bool:
+    import numpy as np
+
+    numeric = all(getattr(dtype, "kind", "O") in "biuf" for dtype in frame.dtypes)
+    return numeric and bool(np.isfinite(frame.to_numpy(np.float64)).all())
+
+
+def plain_rows(frame: Any, named: bool = True) -> Any:
+    """Return numbers, with their names if the file has any, as an array has them in memory."""
+    import numpy as np
     import pandas as pd
 
-    return pd.DataFrame(table.X, columns=list(table.column_names), copy=False)
+    dtype = np.float32 if all(frame.dtypes == np.float32) else np.float64
+    X = np.ascontiguousarray(frame.to_numpy(dtype))
+    return pd.DataFrame(X, columns=frame.columns, copy=False) if named else X
+
+
+def told_columns(columns: list[dict[str, Any]]) -> Iterator[Any]:
+    """Say what becomes of the columns; plain numbers are not listed if they are many."""
+    plain = [c for c in columns if c["used"] and c["kind"] == "number" and not c["note"]]
+    if not columns or len(plain) == len(columns):
+        return
+    listed = [c for c in columns if len(columns) <= LISTED or c not in plain][:LISTED]
+    scaled = len(plain) < sum(c["used"] for c in columns)
+    rows = []
+    for column in listed:
+        notes = [column["note"]] if column["note"] else []
+        if column["kind"] == "number" and column["used"] and scaled:
+            notes += ["median and a 0/1 column for missing"] if column["options"]["missing"] else []
+            notes += ["unit variance"]
+        kind = column["kind"] if column["used"] else "left out"
+        rows.append((column["name"], kind, "; ".join(notes)))
+    yield table_of(("column", "used as", "what"), rows, justify="left")
+    if len(listed) < len(columns):
+        yield f"and {plural(len(columns) - len(listed), 'more column')}"
 
 
 def standardizer(X: Any) -> Any:
@@ -67,13 +237,17 @@ def standardizer(X: Any) -> Any:
     return StandardScaler(with_mean=not sparse.issparse(X))
 
 
-def label_columns(args: argparse.Namespace, model: Any, table: Any, X: Any) -> dict[str, Any]:
+def label_columns(model: Any, rows: Rows) -> dict[str, Any]:
     """Return what stands beside the labels in a file: margins, certainty and ids."""
     from maxmargin.display import row_margins
 
-    margins = row_margins(model.decision_function(X))
-    named = {"ids": table.ids, "id_name": args.id_column or "id"}
-    return {"margins": margins, **certainty(model, X), **named}
+    margins = row_margins(model.decision_function(rows.X))
+    return {
+        "margins": margins,
+        **certainty(model, rows.X),
+        "ids": rows.ids,
+        "id_name": rows.id_name,
+    }
 
 
 def certainty(model: Any, X: Any) -> dict[str, Any]:
@@ -121,12 +295,10 @@ def check_output(option: str, path: str, suffixes: tuple[str, ...], taken: dict[
         raise UsageError(f"{option} {path} would overwrite {taken[resolved(path)]}")
 
 
-def write_results(
-    args: argparse.Namespace, model: Any, labels: Any, table: Any = None, X: Any = None
-) -> dict[str, str]:
+def write_results(args: argparse.Namespace, model: Any, labels: Any, rows: Any) -> dict[str, str]:
     """Write labels, model and picture, all that were asked for or none; return what is where.
 
-    Rows that were read block by block have no table: their labels are written without margins.
+    Labels of rows that were read block by block are written without margins.
     """
     from maxmargin._files import atomic_writes
     from maxmargin.io import write_labels
@@ -136,7 +308,8 @@ def write_results(
     with atomic_writes(list(asked.values())) as partials:
         to = dict(zip(asked, partials))
         if "out" in to:
-            beside = certainty(model, X) if table is None else label_columns(args, model, table, X)
+            in_memory = isinstance(rows, Rows)
+            beside = label_columns(model, rows) if in_memory else certainty(model, rows)
             write_labels(to["out"], labels, **beside)
         if "model" in to:
             save_model(model, to["model"])
@@ -147,7 +320,7 @@ def write_results(
             from maxmargin.display import plot_clusters
 
             figure = Figure(figsize=(6.4, 4.8), layout="constrained")
-            plot_clusters(model, X, labels, ax=figure.subplots())
+            plot_clusters(model, rows.X, labels, ax=figure.subplots())
             figure.savefig(to["plot"], dpi=150)
     return {OUTPUTS[name]: path for name, path in asked.items()}
 
@@ -157,13 +330,13 @@ def told_files(wrote: dict[str, str]) -> str:
     return "wrote " + ", ".join(f"{path} ({what})" for what, path in wrote.items())
 
 
-def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Any:
+def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]], justify: Any = "right") -> Any:
     """Return a table that a command's ``tell`` can yield."""
     from rich.table import Table
 
     table = Table(box=None)
     for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify=justify, no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table

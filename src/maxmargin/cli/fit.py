@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from . import UsageError, data
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--partial-labels", metavar="COLUMN", help=known)
     links = "must-links and cannot-links between rows, as label writes them (auto, pairwise)"
     add("--links", metavar="FILE", help=links)
-    data.add_standardize(parser)
+    data.add_columns(parser)
     add_blocks(parser)
     data.add_outputs(parser, "out", "model", "plot")
     add_options(parser)
@@ -42,11 +43,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     estimator = build_estimator(args.method, args.n_clusters, given_options(args))
     start = time.perf_counter()
     if asked_for(args):
-        rows, ids, known = fit_blocks(args, estimator), None, {}
+        rows, ids, more = fit_blocks(args, estimator), None, {"known_labels": {}}
         seconds = time.perf_counter() - start
-        wrote = data.write_results(args, estimator, estimator.labels_, X=rows)
+        wrote = data.write_results(args, estimator, estimator.labels_, rows)
     else:
-        rows, ids, known, seconds, wrote = _in_memory(args, estimator)
+        rows, ids, seconds, wrote, more = _in_memory(args, estimator)
     # -1 stands for the exemplar of a cluster without rows.
     exemplars = [None if i < 0 else i for i in estimator.exemplar_indices_.tolist()]
     return {
@@ -62,41 +63,43 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "n_iter": estimator.n_iter_,
         "stop_reason": estimator.stop_reason_,
         **_about_certainty(estimator),
-        "known_labels": known,
+        **more,
         "wrote": wrote,
         **({} if args.out else {"labels": estimator.labels_}),
     }
 
 
 def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
-    """Read all rows, fit and write; return rows, ids, clusters of known labels, time and files."""
-    from sklearn.pipeline import make_pipeline
-
-    from maxmargin.io import read_rows
-
-    table = read_rows(args.data, label_column=args.partial_labels, **data.reading(args))
-    partial, classes = _known_labels(table, args.partial_labels)
+    """Read all rows, fit and write; return rows, ids, time, files and what else is told."""
+    rows = data.read_data(args, args.partial_labels)
+    partial, classes = _known_labels(rows, args.partial_labels)
     links = _links(args)
-    X = data.named_rows(table)
-    model = make_pipeline(data.standardizer(X), estimator) if args.standardize else estimator
+    if args.method == "auto" and not hasattr(args, "spreads") and rows.has_gaps:
+        estimator.spreads = False
+    model = rows.pipeline(estimator)
     start = time.perf_counter()
-    _fit(model, estimator, X, partial_labels=partial, constraints=links)
+    _fit(model, estimator, rows.X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
     _warn_if_unstable(estimator)
     labels = estimator.labels_
     known = {name: int(labels[partial == code][0]) for code, name in enumerate(classes)}
-    return table.X, table.ids, known, seconds, data.write_results(args, model, labels, table, X)
+    more = {"columns": [asdict(column) for column in rows.columns], "known_labels": known}
+    if rows.columns:
+        from maxmargin.inspection import describe_clusters
+
+        more["descriptions"] = describe_clusters(model, rows.X, labels=labels)
+    return rows.X, rows.ids, seconds, data.write_results(args, model, labels, rows), more
 
 
-def _known_labels(table: Any, column: str | None) -> tuple[Any, tuple[str, ...]]:
+def _known_labels(rows: data.Rows, column: str | None) -> tuple[Any, tuple[str, ...]]:
     from maxmargin.io import DataError, read_labels
 
     if column is None:
         return None, ()
-    partial, classes = read_labels(table.labels)
+    partial, classes = read_labels(rows.labels)
     if not classes:
         raise DataError(
-            f"{table.source}: column {column!r} holds no known label",
+            f"{rows.source}: column {column!r} holds no known label",
             "Give at least one label, or leave --partial-labels out",
         )
     return partial, classes
@@ -161,8 +164,10 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
 
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
+    yield from data.told_columns(result.get("columns", []))
     yield (
-        f"{result['method']}: {result['n_rows']:,} rows, {result['n_columns']:,} columns -> "
+        f"{result['method']}: {result['n_rows']:,} rows, "
+        f"{data.plural(result['n_columns'], 'column')} -> "
         f"{data.plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
         f"({result['stop_reason']} after {data.plural(result['n_iter'], 'iteration')})"
     )
@@ -175,6 +180,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         columns["confidence"] = [f"{level:.2f}" for level in result["confidence"]]
     columns["most certain row"] = map(str, result["exemplars"])
     yield data.table_of(columns, zip(*columns.values()))
+    yield from result.get("descriptions", [])
     yield from result.get("report", [])
     yield f"objective {result['objective']:.6g}"
     for name, cluster in result["known_labels"].items():

@@ -39,18 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=positive, metavar="N", help="stop after N answers")
     method = "pairwise is quick, auto (MaxMarginClustering) has no settings (default: pairwise)"
     add("--method", choices=METHODS, default="pairwise", help=method)
-    data.add_standardize(parser)
+    data.add_columns(parser)
     data.add_outputs(parser, "out", "model")
     add_options(parser, METHODS)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Ask until the person has had enough, then fit with all answers."""
-    from sklearn.pipeline import make_pipeline
-
     from maxmargin._answers import AnswerLog, number_of
     from maxmargin.active import PairQueries
-    from maxmargin.io import read_rows
 
     args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     data.check_outputs(args, "out", "model")
@@ -58,11 +55,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.method == "pairwise":
         options = {"on_conflict": "soft", **options}
     estimator = build_estimator(args.method, args.n_clusters, options)
-    table = read_rows(args.data, **data.reading(args))
-    X = data.named_rows(table)
-    scaler = data.standardizer(X) if args.standardize else None
-    fitted_on = X if scaler is None else scaler.fit_transform(X)
-    with AnswerLog.open(args.answers, X.shape[0]) as log:
+    rows = data.read_data(args)
+    steps = rows.transformer
+    fitted_on = rows.X if steps is None else steps.fit_transform(rows.X)
+    with AnswerLog.open(args.answers, rows.X.shape[0]) as log:
         if log.answers:
             _say(f"going on from {data.plural(len(log.answers), 'answer')} in {args.answers}")
         if find_spec("starlette") and find_spec("uvicorn"):
@@ -72,16 +68,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         loop = PairQueries(estimator, fitted_on, random_state=seed)
         estimator.set_params(n_clusters=number_of(log.answers, args.n_clusters))
         _tell_all(loop, log)
-        session = _Session(loop, log, table, args)
+        session = _Session(loop, log, rows, args)
         session.ask_on()
         estimator = loop.fit()
-        model = estimator if scaler is None else make_pipeline(scaler, estimator)
-        wrote = data.write_results(args, model, estimator.labels_, table, X)
+        wrote = data.write_results(args, rows.pipeline(estimator), estimator.labels_, rows)
     codes = [answer.code for answer in log.answers if answer.about_pair]
     names = {"same": 1, "different": -1, "unknown": 0}
     return {
-        "data": table.source,
-        "n_rows": table.X.shape[0],
+        "data": rows.source,
+        "n_rows": rows.X.shape[0],
         "answers": {name: codes.count(code) for name, code in names.items()},
         "answers_now": session.given,
         "violated": loop.constraints.violations(estimator.labels_).n_links,
@@ -102,8 +97,8 @@ def _tell_all(loop: Any, log: Any) -> None:
 class _Session:
     """The questions of one session."""
 
-    def __init__(self, loop, log, table, args):
-        self.loop, self.log, self.table, self.args = loop, log, table, args
+    def __init__(self, loop, log, rows, args):
+        self.loop, self.log, self.rows, self.args = loop, log, rows, args
         self.given = 0
 
     def ask_on(self) -> None:
@@ -152,7 +147,7 @@ class _Session:
         _say(f"noted ({data.plural(len(self.log.answers), 'answer')}): {said}")
 
     def _asked(self, pair) -> str:
-        for line in side_by_side(self.table, *pair):
+        for line in side_by_side(self.rows.X, self.rows.ids, *pair):
             _say(line)
         while True:
             _say("same [s], different [d], don't know [?], undo [u] or quit [q]?")
@@ -163,36 +158,49 @@ class _Session:
             _say(f"{text.strip()!r} is none of s, d, ?, u, q")
 
 
-def side_by_side(table: Any, a: int, b: int) -> Iterator[str]:
+def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:
     """Two rows in columns, where they differ most first.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.io import Table
-    >>> table = Table(np.array([[1.0, 5.0], [1.0, 9.0]]), None, ("a", "b"), None, "t")
-    >>> for line in side_by_side(table, 0, 1):
+    >>> for line in side_by_side(np.array([[1.0, 5.0], [1.0, 9.0]]), None, 0, 1):
     ...     print(line.split())
     ['row', '0', 'row', '1']
-    ['b', '5', '9']
-    ['a', '1', '1']
+    ['2', '5', '9']
+    ['1', '1', '1']
     """
-    import numpy as np
+    import pandas as pd
     from scipy import sparse
 
-    X = table.X
-    pair = [X[[i]].toarray()[0] if sparse.issparse(X) else np.asarray(X[i]) for i in (a, b)]
-    names = table.column_names or [str(j + 1) for j in range(len(pair[0]))]
-    spread = np.abs(pair[0] - pair[1])
-    if not sparse.issparse(X):
-        spread = spread / np.maximum(np.asarray(X[:10_000]).std(axis=0), 1e-300)
-    heads = [f"row {i}" if table.ids is None else str(table.ids[i]) for i in (a, b)]
+    names = list(getattr(X, "columns", [str(j + 1) for j in range(X.shape[1])]))
+    sampled = X[:10_000]
+    if sparse.issparse(X):
+        pair = pd.DataFrame(X[[a, b]].toarray(), columns=names)
+        sampled = pair
+    else:
+        pair = X.iloc[[a, b]] if hasattr(X, "iloc") else pd.DataFrame(X[[a, b]], columns=names)
+    apart = {
+        name: _apart(pair[name], pd.DataFrame(sampled).iloc[:, j]) for j, name in enumerate(names)
+    }
+    heads = [f"row {i}" if ids is None else str(ids[i]) for i in (a, b)]
     yield f"{'':<10}{heads[0]:>12} {heads[1]:>12}"
-    order = np.argsort(-spread, kind="stable")
-    for j in order[:SHOWN_COLUMNS]:
-        yield f"  {names[j][:14]:<8}{pair[0][j]:>12.6g} {pair[1][j]:>12.6g}"
+    order = sorted(names, key=lambda name: -apart[name])
+    for name in order[:SHOWN_COLUMNS]:
+        left, right = (f"{v:.6g}" if isinstance(v, float) else str(v) for v in pair[name].tolist())
+        yield f"  {name[:14]:<8}{left:>12} {right:>12}"
     if len(order) > SHOWN_COLUMNS:
         yield f"  ... {len(order) - SHOWN_COLUMNS} more columns, which differ less"
+
+
+def _apart(two: Any, column: Any) -> float:
+    """How far two cells of a column are apart: in its standard deviations, or 1 for other text."""
+    import pandas as pd
+
+    a, b = two.tolist()
+    if pd.api.types.is_numeric_dtype(column):
+        return abs(a - b) / max(float(column.std(ddof=0)), 1e-300) if a == a and b == b else 1.0
+    return float(str(a) != str(b))
 
 
 def changes(old: Any, new: Any) -> str:

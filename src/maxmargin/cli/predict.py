@@ -22,17 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Put new rows into the clusters of a saved model."""
-    from maxmargin.io import read_rows, write_labels
+    from maxmargin.io import write_labels
     from maxmargin.persistence import load_model
 
     data.check_outputs(args, "out")
     model = load_model(args.model)
-    names = getattr(model, "feature_names_in_", None)
-    n_features = getattr(model, "n_features_in_", None)
-    table = read_rows(args.data, columns=names, n_features=n_features, **data.reading(args))
-    X = table.X if names is None else data.named_rows(table)
-    labels, beside = model.predict(X), data.label_columns(args, model, table, X)
-    result = {"data": table.source, "model": args.model, "n_rows": len(labels)}
+    rows = data.new_rows(args, model)
+    labels, beside = model.predict(rows.X), data.label_columns(model, rows)
+    result = {"data": rows.source, "model": args.model, "n_rows": len(labels)}
     if args.out:
         write_labels(args.out, labels, **beside)
         return result | {"wrote": {"labels": args.out}}

@@ -41,17 +41,13 @@ _shape.__name__ = "shape such as 28x28"
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Write the page."""
     from maxmargin._report import Rows, make_report
-    from maxmargin.io import read_rows
     from maxmargin.persistence import load_model
 
     if Path(args.out).suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {args.out} must end in .html")
     model = load_model(args.model)
-    names = getattr(model, "feature_names_in_", None)
-    n_features = getattr(model, "n_features_in_", None)
-    table = read_rows(args.data, columns=names, n_features=n_features, **data.reading(args))
-    X = table.X if names is None else data.named_rows(table)
-    rows = Rows(X, table.column_names, args.image_shape, table.ids)
+    table = data.new_rows(args, model)
+    rows = Rows(table.X, None, args.image_shape, table.ids)
     page = make_report(model, rows, Path(args.data).name)
     page.save(args.out)
     sizes = [cluster["size"] for cluster in page.view["clusters"]]

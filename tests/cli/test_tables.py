@@ -1,0 +1,300 @@
+"""Ordinary tables with their troubles are clustered by the file's name alone, and say how."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import maxmargin
+from maxmargin import MaxMarginClustering, table_pipeline
+from maxmargin.cli import main as cli
+from maxmargin.io import read_rows, read_table
+from maxmargin.persistence import load_model
+from maxmargin.tables import table_columns
+
+pd = pytest.importorskip("pandas")
+
+# What fit sets for tables with categories: 0/1 columns leave gaps that are none between clusters.
+SETTINGS = {"n_clusters": 2, "n_resamples": 0, "spreads": False, "random_state": 0}
+N = 36
+RNG = np.random.default_rng(0)
+OLD = np.arange(N) % 3 > 0  # 24 and 12 rows
+AGE = np.where(OLD, 70.0, 20.0) + RNG.normal(size=N).round(2)
+PAY = np.where(OLD, 9000.0, 1000.0) + RNG.normal(size=N).round(2) * 100
+NOISE = RNG.normal(size=N).round(3)
+
+
+def text(*columns, sep=",", header="age,noise", end=""):
+    """A csv file of columns of strings."""
+    lines = [sep.join(cells) + end for cells in zip(*columns)]
+    return "\n".join([header.replace(",", sep) + end, *lines, ""])
+
+
+def numbers(values):
+    return [str(value) for value in values.tolist()]
+
+
+def comma(values):
+    return [cell.replace(".", ",") for cell in numbers(values)]
+
+
+def thousands(values):
+    return [f"{value:,.2f}".translate(str.maketrans(",.", ".,")) for value in values.tolist()]
+
+
+def holes(cells, mark):
+    return [mark if i % 9 == 4 else cell for i, cell in enumerate(cells)]
+
+
+DAYS = [f"{1 + i % 28:02}.{1 + i % 12:02}.{2020 if old else 2001}" for i, old in enumerate(OLD)]
+TOWN = np.where(OLD, "Oslo", "São Paulo").tolist()
+SAID = np.where(OLD, "old wine tastes of dark wood", "young cheese with fresh white milk").tolist()
+SAID = [" ".join(RNG.permutation(words.split())) for words in SAID]
+MANY = [f"code{i % 30}" for i in range(N)]
+QUOTED = [f'"a, ""b"" {i}"' for i in range(N)]
+
+# The file's bytes, and what is said of its columns.
+FILES = {
+    "separator and decimal comma": (
+        text(comma(AGE), comma(NOISE), sep=";"),
+        {"age": "", "noise": ""},
+    ),
+    "thousands": (
+        text(thousands(PAY), thousands(NOISE), sep=";", header="pay,noise"),
+        {"pay": "number decimal comma; unit variance", "noise": ""},
+    ),
+    "Windows encoding": (
+        text(numbers(AGE), TOWN, header="age,città").encode("cp1252"),
+        {"age": "number unit variance", "città": "category 2 levels"},
+    ),
+    "UTF-16 from a spreadsheet": (
+        text(numbers(AGE), TOWN, sep="\t", header="age,town").encode("utf-16"),
+        {"age": "number unit variance", "town": "category 2 levels"},
+    ),
+    "quotes": (
+        text(numbers(AGE), QUOTED, header="age,who"),
+        {"age": "number", "who": "left out names the rows"},
+    ),
+    "missing values": (
+        text(numbers(PAY), holes(numbers(AGE), "#N/A"), holes(numbers(NOISE), ""),
+             header="pay,age,noise"),
+        {"age": "number 4 missing values; median and a 0/1 column for missing; unit variance",
+         "noise": "number 4 missing values"},
+    ),
+    "words among numbers": (
+        text([*numbers(AGE)[:-1], "unknown"], numbers(NOISE)),
+        {"age": "number 1 cell that is no number", "noise": "number unit variance"},
+    ),
+    "dates": (
+        text(DAYS, numbers(AGE), header="since,age"),
+        {"since": r"date days, month \(%d.%m.%Y\)", "age": "number unit variance"},
+    ),
+    "booleans": (
+        text(numbers(AGE), np.where(OLD, "true", "false").tolist(), header="age,alive"),
+        {"age": "number unit variance", "alive": "category 2 levels"},
+    ),
+    "separators at line ends": (
+        text(numbers(AGE), numbers(NOISE), sep=";", end=";"),
+        {"age": "", "noise": ""},
+    ),
+    "categories, constants and ids": (
+        text(numbers(np.arange(N)), numbers(AGE), ["x"] * N, MANY, header="PersonId,age,all,code"),
+        {"PersonId": "left out names or counts the rows", "all": "left out the same value",
+         "code": r"left out names or codes: 30 different values", "age": "number"},
+    ),
+    "free text": (
+        text(numbers(AGE), SAID, header="age,said"),
+        {"age": "number unit variance", "said": "text 12 words"},
+    ),
+    "the line for Excel": (
+        "sep=;\n" + text(numbers(AGE), numbers(NOISE), sep=";"),
+        {"age": "", "noise": ""},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder; returns what --json prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(line):
+        capsys.readouterr()
+        code = cli.main([*line.split(), "--json"])
+        told = json.loads(capsys.readouterr().out)
+        assert code == 0, told
+        return told
+
+    return call
+
+
+def put(name, content):
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def said(told):
+    """What the command line prints of the columns."""
+    import io
+
+    from rich.console import Console
+
+    out = io.StringIO()
+    for part in cli.COMMANDS["check"].told_columns(told["columns"]):
+        Console(width=200, file=out).print(part)
+    return " ".join(out.getvalue().split())
+
+
+@pytest.mark.parametrize("trouble", FILES)
+def test_hostile_but_ordinary_files_need_only_their_name(run, trouble):
+    content, columns = FILES[trouble]
+    put("d.csv", content)
+    told = run("fit d.csv --n-resamples 0")
+    # The two groups are far apart in what the file holds of them.
+    assert told["cluster_sizes"] == [24, 12], told
+    assert [told["labels"][i] for i in range(3)] == [1, 0, 0]
+    line = said(told)
+    for name, what in columns.items():
+        assert name in [column["name"] for column in told["columns"]]
+        assert not what or re.search(rf"{name} {what}", line), line
+    assert bool(line) == any(columns.values())
+    assert said(run("check d.csv")) == line
+    assert all(sentence.startswith("cluster ") for sentence in told["descriptions"])
+
+
+def titanic(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    first = rng.random(n) < 0.4
+    return first, pd.DataFrame({
+        "PassengerId": np.arange(1, n + 1) + 1000 * seed,
+        "Name": [f"Name{i}, Mr. First{i}" for i in range(n)],
+        "Age": pd.Series(np.where(first, 55, 25) + rng.normal(size=n)).where(rng.random(n) > 0.2),
+        "Fare": np.where(first, 90, 10) + rng.exponential(4, n),
+        "Sex": rng.choice(["male", "female"], n),
+        "Cabin": np.where(rng.random(n) < 0.7, None, [f"C{i}" for i in range(n)]),
+        "Embarked": np.where(first, "C", "S"),
+    })  # fmt: skip
+
+
+def census(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    city = rng.random(n) < 0.5
+    towns = np.array([f"town{i}" for i in range(40)])
+    since = pd.Timestamp("1990-01-01") + pd.to_timedelta(rng.integers(9000, size=n), unit="D")
+    return city, pd.DataFrame({
+        "hours": np.where(city, 40, 10) + rng.normal(size=n),
+        "town": np.where(city, rng.choice(towns[:3], n), rng.choice(towns[3:], n)),
+        "owner": np.where(city, "no", "yes"),
+        "since": since,
+        "weight": rng.lognormal(size=n),
+        "job": [" ".join(rng.permutation(words.split())) for words in np.where(
+            city, "office desk computer meeting phone paper coffee",
+            "field tractor harvest barn cattle milk fence").tolist()],
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [titanic, census])
+def test_mixed_tables_and_new_rows(make):
+    truth, frame = make()
+    model = table_pipeline(frame, MaxMarginClustering(**SETTINGS)).fit(frame)
+    labels = model[-1].labels_
+    assert max((labels == truth).mean(), (labels != truth).mean()) > 0.97
+    truth, new = make(60, seed=1)
+    new["new column"] = 1
+    category = "Embarked" if make is titanic else "town"
+    new[category] = new[category].astype(object)
+    new.loc[:9, category] = "never seen"
+    new.loc[10:19] = None
+    predicted = model.predict(new)
+    assert max((predicted[20:] == truth[20:]).mean(), (predicted[20:] != truth[20:]).mean()) > 0.97
+    assert set(predicted[:20]) <= {0, 1}
+    # The order of columns and types that another reader chose do not matter.
+    strings = new.astype({"new column": str}).sample(frac=1, axis=1, random_state=0)
+    strings = strings.astype(object).where(strings.notna(), None)
+    np.testing.assert_array_equal(model.predict(strings), predicted)
+
+
+def test_fit_predict_label_and_python_agree_on_all_rows(run, monkeypatch):
+    _, frame = census(40)
+    frame.loc[:5, "hours"] = None
+    frame.to_csv("t.csv", index=False)
+    read = read_table("t.csv").X
+    for options in ("", " --standardize --column hours=number", " --text job", " --drop job,town"):
+        told = run(f"fit t.csv -k 2 --n-resamples 0 --model m.skops{options}")
+        assert run("predict m.skops t.csv")["labels"] == told["labels"]
+        model = load_model("m.skops")
+        assert model.predict(read).tolist() == told["labels"]
+        assert model.predict(frame).tolist() == told["labels"]  # types of another reader
+        estimator = MaxMarginClustering(**SETTINGS)
+        kinds = {"hours": "number"} if "column" in options else {}
+        if "text" in options:
+            estimator.set_params(spreads=True)
+            kinds = dict.fromkeys(frame.columns, "drop") | {"job": "text"}
+        if "drop" in options:
+            kinds = {"job": "drop", "town": "drop"}
+        python = table_pipeline(read, estimator, kinds).fit(read)
+        assert python.predict(read).tolist() == told["labels"]
+    monkeypatch.setattr("sys.stdin", __import__("io").StringIO("s\nd\nq\n"))
+    run("label t.csv -k 2 --out l.csv --model m.skops --standardize")
+    labels = read_rows("l.csv").X[:, 1].astype(int).tolist()
+    assert run("predict m.skops t.csv")["labels"] == labels
+    assert load_model("m.skops").predict(frame).tolist() == labels
+
+
+def test_words_of_text_tell_the_clusters(run):
+    _, frame = census(40)
+    frame.to_csv("t.csv", index=False)
+    told = run("fit t.csv -k 2 --text job --n-resamples 0")
+    assert [c["name"] for c in told["columns"] if c["used"]] == ["job"]
+    assert any("tractor" in line or "barn" in line for line in told["descriptions"])
+
+
+def test_kinds_can_be_given_and_are_checked(run, capsys):
+    frame = pd.DataFrame(
+        {"zip": [1010, 1020] * 10, "x": NOISE[:20], "who": [f"w{i}" for i in range(20)]}
+    )
+    assert [c.kind for c in table_columns(frame, {"zip": "category"})] == [
+        "category",
+        "number",
+        "category",
+    ]
+    assert table_columns(frame, {"who": "category"})[2].used
+    frame.to_csv("z.csv", index=False)
+    told = run("fit z.csv -k 2 --column zip=category --column x=drop --n-resamples 0")
+    assert told["cluster_sizes"] == [10, 10] and told["exemplars"][0].startswith("w")
+    for line, code, message in (
+        ("fit z.csv --column zip=colour", 2, "'zip=colour' is not NAME=KIND"),
+        ("fit z.csv --column zap=number", 1, "there is no column 'zap'. Did you mean 'zip'?"),
+        ("fit z.csv --text whom", 1, "Did you mean 'who'?"),
+        ("fit z.csv --drop x,zip", 1, "--column who=category"),
+    ):
+        assert cli.main(line.split()) == code
+        assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="kinds names 'zap'"):
+        table_columns(frame, {"zap": "number"})
+    with pytest.raises(ValueError, match="must be one of"):
+        table_columns(frame, {"zip": "zebra"})
+    with pytest.raises(ValueError, match="frame must be a DataFrame, got list"):
+        table_pipeline([1], None)
+    with pytest.raises(ValueError, match="no column can be clustered"):
+        table_pipeline(frame[["who"]], None)
+
+
+def test_number_formats():
+    def numbers_of(*cells):
+        frame = pd.DataFrame({"a": cells})
+        pipeline = table_pipeline(frame, None, {"a": "number"})
+        return pipeline[0].transformers[0][1][0].transform(frame)[:, 0].tolist()
+
+    assert numbers_of("1.234,5", "2,25") == [1234.5, 2.25]
+    assert numbers_of("1,234.5", "2.25") == [1234.5, 2.25]
+    assert numbers_of("1,5", "2,25", "3,125") == [1.5, 2.25, 3.125]
+    assert numbers_of(" 12 %", "€ 5", "+1e3") == [12.0, 5.0, 1000.0]
+    assert numbers_of("12 000", "5") == [12000.0, 5.0]
+
+
+def test_the_public_name():
+    assert maxmargin.table_pipeline is table_pipeline
