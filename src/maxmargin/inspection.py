@@ -236,7 +236,7 @@ def _profiles(
     ]
 
 
-def _about_numbers(values: Any, labels: np.ndarray, clusters: list, kind: str) -> Any:
+def _about_numbers(values: Any, labels: np.ndarray, clusters: list, kind: str | None) -> Any:
     pd = needed("pandas")
     dates, numbers = kind == "date", pd.Series(values)
     if dates:

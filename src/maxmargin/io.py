@@ -180,7 +180,8 @@ def read_table(
     >>> table.X["age"].tolist(), table.X["since"].dt.year.tolist()
     ([31.5, nan], [2020, 2021])
     """
-    given = {"id_column": id_column, "label_column": label_column, "drop": tuple(drop)}
+    given: dict[str, Any] = {"id_column": id_column, "label_column": label_column}
+    given["drop"] = tuple(drop)
     chosen = None if columns is None else tuple(columns)
     wish = Wish(**given, columns=chosen, header=header)
     kind, sheet = open_frame(Path(path), format, wish)

@@ -140,9 +140,9 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
     frame : DataFrame of shape (n_rows, n_columns)
         The table, or rows like those that the pipeline will be fitted on.
     estimator : estimator
-        What clusters the prepared rows. ``MaxMarginClustering(spreads=False)`` is advised for tables
-        with categories or missing values, because 0/1 columns leave gaps between rows that are not
-        those between clusters.
+        What clusters the prepared rows. ``MaxMarginClustering(spreads=False)`` is advised for
+        tables with categories or missing values, because 0/1 columns leave gaps between rows that
+        are not those between clusters.
     kinds : dict, optional
         Columns whose kind is given: "number", "category", "date", "text" or "drop"; the kinds of
         the others are found, see :func:`maxmargin.tables.table_columns`.

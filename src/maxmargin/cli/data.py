@@ -169,10 +169,10 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     from maxmargin.io import DataError, read_rows, read_table
     from maxmargin.tables import table_columns
 
-    names = getattr(model, "feature_names_in_", None)
+    names: Any = getattr(model, "feature_names_in_", None)
     id_name = args.id_column or "id"
     mixed = hasattr(model, "steps") and isinstance(model[0], ColumnTransformer)
-    table = None if names is None else read_table(args.data, **reading(args))
+    table: Any = None if names is None else read_table(args.data, **reading(args))
     if mixed and not hasattr(table.X, "iloc"):
         needs = f"The model needs a table with the columns {', '.join(names)}"
         raise DataError(f"{args.data} has no column names", needs)

@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     estimator = build_estimator(args.method, args.n_clusters, given_options(args))
     start = time.perf_counter()
     if asked_for(args):
-        rows, ids, more = fit_blocks(args, estimator), None, {"known_labels": {}}
+        rows, ids = fit_blocks(args, estimator), None
+        more: dict[str, Any] = {"known_labels": {}}
         seconds = time.perf_counter() - start
         wrote = data.write_results(args, estimator, estimator.labels_, rows)
     else:
