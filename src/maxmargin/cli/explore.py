@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     shown = "open the page in a browser (default: if this is a terminal)"
     add("--browser", action=argparse.BooleanOptionalAction, default=sys.stderr.isatty(), help=shown)
-    data.add_standardize(parser)
+    data.add_columns(parser)
     add_pictures(parser)
     data.add_outputs(parser, "out", "model")
     add_options(parser, ["auto"])
@@ -39,24 +39,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Serve the page until Ctrl-C, then write what was asked for."""
-    from sklearn.pipeline import make_pipeline
-
     from maxmargin._files import needed
     from maxmargin.app import ClusterExplorer
     from maxmargin.app._server import serve
-    from maxmargin.io import read_rows
 
     needed("starlette", "app")
     needed("uvicorn", "app")
     args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     data.check_outputs(args, "out", "model")
     estimator = build_estimator("auto", args.n_clusters, given_options(args, ["auto"]))
-    table = read_rows(args.data, **data.reading(args))
-    X = data.named_rows(table)
-    model = make_pipeline(data.standardizer(X), estimator) if args.standardize else estimator
+    table = data.read_data(args)
     explorer = ClusterExplorer(
-        model, X, images=args.image_shape, ids=table.ids, answers=args.answers,
-        refit_every=args.refit, title=Path(args.data).name, random_state=args.random_state or 0,
+        table.pipeline(estimator), table.X, images=args.image_shape, ids=table.ids,
+        answers=args.answers, refit_every=args.refit, title=Path(args.data).name,
+        random_state=args.random_state or 0,
     )  # fmt: skip
     try:
         if explorer.log.answers:
@@ -68,7 +64,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         explorer.close()
     wrote = {}
     if explorer.labels is not None:
-        wrote = data.write_results(args, explorer.model, explorer.labels, table, X)
+        wrote = data.write_results(args, explorer.model, explorer.labels, table)
     return {
         "data": table.source,
         "n_rows": explorer.rows.n,
