@@ -1,18 +1,22 @@
-"""Copy the document of a full run of ``python -m reproduction`` here, its summary to the README.
+"""Copy what a full run of ``python -m reproduction`` found into docs/, its summary into the README.
 
 python -m reproduction --out papers && python docs/make_reproduction.py papers
 """
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from textwrap import fill
+
+import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 
 
 def main(folder):
-    text = (Path(folder) / "reproduction.md").read_text(encoding="utf-8")
+    folder = Path(folder)
+    text = (folder / "reproduction.md").read_text(encoding="utf-8")
     summary = re.search(r"\*\*(Of the .*?)\*\*", text, re.S)
     if summary is None:
         sys.exit(
@@ -20,12 +24,37 @@ def main(folder):
             "run python -m reproduction without --quick"
         )
     (ROOT / "docs" / "reproduction.md").write_text(text, encoding="utf-8")
+    target = ROOT / "docs" / "reproduction"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder / "reproduction", target)
+    shutil.copy(folder / "results.csv", target)
     readme = ROOT / "README.md"
-    line = fill(summary[1], 105)
-    marked = f"<!-- papers: begin -->\n{line}\n<!-- papers: end -->"
     page = readme.read_text(encoding="utf-8")
-    page = re.sub(r"<!-- papers: begin -->.*?<!-- papers: end -->", marked, page, flags=re.S)
+    page = between(page, "papers", fill(summary[1], 105))
+    page = between(page, "results", table_4(pd.read_csv(target / "results.csv")))
     readme.write_text(page, encoding="utf-8")
+
+
+def between(page, name, text):
+    """Return the page with the text between the marks of this name."""
+    marked = f"<!-- {name}: begin -->\n{text}\n<!-- {name}: end -->"
+    return re.sub(
+        rf"<!-- {name}: begin -->.*?<!-- {name}: end -->", lambda _: marked, page, flags=re.S
+    )
+
+
+def table_4(results):
+    """Return all sets of Table IV of the iterative paper: k-means, ours and the paper's iterSVR."""
+    rows = results.query("paper == 'alternating' and table == 'table-4' and metric == 'error'")
+    rows = rows[rows["method"] == "iterSVR"].set_index("dataset")
+    rows = rows[["k_means", "label_free", "paper_value"]].dropna()
+    head = ("data", "k-means error %", "maxmargin error % (label-free)", "paper's label-tuned SVR")
+    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {' | '.join(f'{v:.1f}' for v in row)} |" for name, *row in rows.itertuples()
+    ]
+    means = " | ".join(f"**{v:.1f}**" for v in rows.mean())
+    return "\n".join(["", *lines, f"| **mean of {len(rows)}** | {means} |", ""])
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def measure(unit: Unit, data: DataSet) -> dict[str, Any]:
     return {name: [[run[name] for run in task] for task in tasks] for name in names}
 
 
-def _once(unit: Unit, X, y, seed: int) -> dict[str, float | None]:
+def _once(unit: Unit, X, y, seed: int) -> dict[str, Any]:
     rng = np.random.RandomState(seed)
     if unit.rows is not None and unit.rows < len(y):
         drawn = rng.permutation(len(y))[: unit.rows]
@@ -93,7 +93,9 @@ def _once(unit: Unit, X, y, seed: int) -> dict[str, float | None]:
         result |= {f"new_{name}": v for name, v in scores(y[new], labels[new]).items()}
         result |= {f"seen_{name}": v for name, v in scores(y[fitted], labels[fitted]).items()}
     extra = {"iterations": found.iterations, "cuts": found.cuts, "cpu_s": seconds}
-    return {name: _number(value) for name, value in (result | extra).items()}
+    extra["objective"] = found.objective
+    numbers = {name: _number(value) for name, value in (result | extra).items()}
+    return numbers | found.curves
 
 
 def _floats(X):

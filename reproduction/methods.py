@@ -7,7 +7,7 @@ with ``links`` need pairs of rows that are known to belong together or apart.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,12 +29,17 @@ WIDTH_ROWS = 2000  # enough rows for the mean of a kernel and the largest distan
 
 @dataclass(frozen=True)
 class Clusters:
-    """Labels of the rows, the number of steps where it is known, and how to label new rows."""
+    """Labels of the rows, the number of steps where it is known, and how to label new rows.
+
+    ``curves`` are lists of values that a figure draws.
+    """
 
     labels: np.ndarray
     iterations: float = float("nan")
     predict: Callable | None = None
     cuts: float = float("nan")
+    objective: float = float("nan")
+    curves: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,11 @@ def _ours(name: str, X, k, seed, links, **params) -> Clusters:
 def _fitted(model) -> Clusters:
     passes = getattr(model, "n_passes_", getattr(model, "n_iter_", np.nan))
     cuts = getattr(model, "n_cuts_", np.nan)
-    return Clusters(model.labels_, float(passes), model.predict, float(cuts))
+    objective = float(getattr(model, "objective_", np.nan))
+    return Clusters(model.labels_, float(passes), model.predict, float(cuts), objective)
 
 
+MARGIN_BINS = np.arange(0.0, 4.01, 0.1)
 PAPER_C = {"hinge": 10.0, "squared": 100.0, "laplacian": 500.0}
 
 
@@ -117,7 +124,10 @@ def linear_alternating(X, k, seed, links=None, *, C, **params) -> Clusters:
         k, kernel="linear", alpha=1.0 / (X.shape[0] * C * mean_square), anneal=False,
         multi_class="recursive", random_state=seed, **params,
     )  # fmt: skip
-    return _fitted(model.fit(X))
+    found = _fitted(model.fit(X))
+    # At the end labels are the signs of the scores: y f = |f|.
+    shares = np.histogram(np.abs(model.decision_function(X)), MARGIN_BINS)[0] / X.shape[0]
+    return replace(found, curves={"margins": (100.0 * shares).tolist()})
 
 
 def paper_generalized(X, k, seed, links=None, *, width, C) -> Clusters:
@@ -390,7 +400,7 @@ METHODS: dict[str, Method] = {
         OURS, partial(_ours, "SemidefiniteMarginClustering"), "MMC (Xu et al.)", "scs",
         "pip install scs", most_rows=150,
     ),
-    "semidefinite, paper": Method(OURS, paper_generalized, "GMMC", most_rows=1200),
+    "semidefinite, paper": Method(OURS, paper_generalized, "GMMC", most_rows=2400),
     "k-means": Method(BASELINE, _kmeans, "k-means"),
     "random labels": Method(BASELINE, _random_labels, "random labels"),
     "kernel k-means": Method(BASELINE, kernel_kmeans, "kernel k-means", most_rows=SQUARE),

@@ -113,15 +113,17 @@ class Series:
         The settings tried at every place; with several, the best by the classes is shown, and the
         label has to say so.
     score : str
-    per_seed : bool
-        One place only: the scores of its seeds, sorted, over their rank.
+    kind : str
+        "best": the best setting by the classes at every place. "total": the sum over the settings.
+        "seeds": one place only, the scores of its seeds, sorted, over their rank. "curve": one
+        place only, whose score is itself a list of values over ``x``.
     """
 
     label: str
     x: tuple[float, ...]
     units: tuple[tuple[Unit, ...], ...]
     score: str = "cpu_s"
-    per_seed: bool = False
+    kind: str = "best"
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,9 @@ def quick_curve(curve: Curve) -> Curve:
 
 
 def _quick_line(line: Series) -> Series:
-    if line.per_seed:
+    if line.kind == "curve":
+        return line
+    if line.kind == "seeds":
         units = tuple(replace(unit, seeds=5) for unit in line.units[0])
         return replace(line, units=(units,), x=tuple(range(1, 6)))
     places = line.units[:3]

@@ -118,12 +118,16 @@ class Share:
 
 @dataclass(frozen=True)
 class Line:
-    """One computed line of a figure; the exponent is that of a fitted power of x."""
+    """One computed line of a figure; the exponent is that of a fitted power of x.
+
+    ``spread`` is the standard deviation over seeds at every place; empty with one seed.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     exponent: float | None = None
+    spread: tuple[float, ...] = ()
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -197,23 +201,31 @@ def picked(entry: Entry, score: str, results: Results) -> tuple[float | None, st
 
     The setting is picked for every task by the mean over seeds.
     """
-    found = [(unit, results.of(unit)) for unit in entry.units]
-    done = [(unit, result) for unit, result in found if result is not None]
-    late = sum(results.skipped.get(unit.setting()) == TIME_IS_UP for unit in entry.units)
-    if not done or any(result.get(score) is None for _, result in done):
+    chosen = _chosen(entry, results)
+    if not chosen or any(result.get(score) is None for _, (_, result) in chosen):
         return None, ""
-    values, where = [], []
-    sign = -1.0 if entry.pick in FALLING else 1.0
-    for task in range(len(done[0][1][score])):
-        means = [sign * _mean(result[entry.pick][task]) for _, result in done]
-        unit, best = done[int(np.nanargmax(means))]
-        values.append(_over_seeds(best[score][task], entry.over_seeds, score))
-        where.append(unit)
-    value = float(np.mean(values))
-    told = _told(where, entry)
+    values = [
+        _over_seeds(result[score][task], entry.over_seeds, score) for task, (_, result) in chosen
+    ]
+    value, told = float(np.mean(values)), _told([unit for _, (unit, _) in chosen], entry)
+    late = sum(results.skipped.get(unit.setting()) == TIME_IS_UP for unit in entry.units)
     if late:
         told = f"{told}; {late} of {len(entry.units)} settings not run".lstrip("; ")
     return (value if np.isfinite(value) else None), told
+
+
+def _chosen(entry: Entry, results: Results) -> list[tuple[int, tuple[Unit, dict[str, Any]]]]:
+    """Return for every task the unit that is picked, with its result."""
+    found = [(unit, results.of(unit)) for unit in entry.units]
+    done = [(unit, result) for unit, result in found if result is not None]
+    if not done:
+        return []
+    sign = -1.0 if entry.pick in FALLING else 1.0
+    picks = []
+    for task in range(len(done[0][1][entry.pick])):
+        means = [sign * _mean(result[entry.pick][task]) for _, result in done]
+        picks.append((task, done[int(np.argmax(np.nan_to_num(means, nan=-np.inf)))]))
+    return picks
 
 
 def _mean(values: list[float | None]) -> float:
@@ -292,9 +304,10 @@ def curve_lines(curve: Curve, results: Results) -> list[Line]:
     """
     found = []
     for series in curve.series:
-        x, y = _seed_points(series, results) if series.per_seed else _points(series, results)
+        x, y, spread = POINTS[series.kind](series, results)
         if x:
-            found.append(Line(series.label, x, y, exponent(x, y) if curve.log else None))
+            fitted = exponent(x, y) if curve.log else None
+            found.append(Line(series.label, x, y, fitted, spread if any(spread) else ()))
     return found
 
 
@@ -308,22 +321,59 @@ def curve_why(curve: Curve, results: Results) -> str:
     return "not run"
 
 
-def _seed_points(series: Series, results: Results) -> tuple[Any, Any]:
+Points = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+
+
+def _seed_points(series: Series, results: Results) -> Points:
     result = results.of(series.units[0][0])
     if result is None:
-        return (), ()
+        return (), (), ()
     values = sorted(v for v in result[series.score][0] if v is not None)
-    return tuple(map(float, range(1, len(values) + 1))), tuple(values)
+    return tuple(map(float, range(1, len(values) + 1))), tuple(values), ()
 
 
-def _points(series: Series, results: Results) -> tuple[Any, Any]:
-    points = []
+def _curve_points(series: Series, results: Results) -> Points:
+    result = results.of(series.units[0][0])
+    if result is None:
+        return (), (), ()
+    return series.x, tuple(result[series.score][0][0]), ()
+
+
+def _points(series: Series, results: Results) -> Points:
+    points: list[tuple[float, float, float]] = []
     for x, units in zip(series.x, series.units):
-        entry = Entry((), "", "", POST_HOC, units, _by(series.score))
-        value, _ = picked(entry, series.score, results)
-        if value is not None:
-            points.append((x, value))
-    return tuple(p[0] for p in points), tuple(p[1] for p in points)
+        chosen = _chosen(Entry((), "", "", POST_HOC, units, _by(series.score)), results)
+        values = [_of_seeds(result[series.score][task]) for task, (_, result) in chosen]
+        value, spread = np.mean([v for v, _ in values] or np.nan), 0.0
+        if len(values) == 1:
+            spread = values[0][1]
+        if np.isfinite(value):
+            points.append((x, float(value), float(spread)))
+    return _columns(points)
+
+
+def _total_points(series: Series, results: Results) -> Points:
+    points: list[tuple[float, float, float]] = []
+    for x, units in zip(series.x, series.units):
+        found = [results.of(unit) for unit in units]
+        if all(found):
+            points.append((x, sum(float(np.mean(f[series.score])) for f in found if f), 0.0))
+    return _columns(points)
+
+
+def _columns(points: list[tuple[float, float, float]]) -> Any:
+    return tuple(zip(*points)) if points else ((), (), ())
+
+
+def _of_seeds(values: list[float | None]) -> tuple[float, float]:
+    """Mean and standard deviation over seeds."""
+    given = [v for v in values if v is not None]
+    return _mean(values), float(np.std(given, ddof=1)) if len(given) > 1 else 0.0
+
+
+POINTS = {
+    "best": _points, "total": _total_points, "seeds": _seed_points, "curve": _curve_points,
+}  # fmt: skip
 
 
 def _by(score: str) -> str:

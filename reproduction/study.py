@@ -64,7 +64,7 @@ class PaperReport:
 
     Attributes
     ----------
-    name : str
+    wanted : Wanted
     module : module
     rows : list of Row
     share : Share
@@ -74,13 +74,18 @@ class PaperReport:
     peers : list of PeerRow
     """
 
-    name: str
+    wanted: Wanted
     module: ModuleType
     rows: list[Row]
     share: Share
     figures: list[tuple[Curve, list[Line]]]
     unseen: list[tuple[Curve, str]]
     peers: list[PeerRow]
+
+    @property
+    def name(self) -> str:
+        """Name of the paper."""
+        return self.wanted.paper
 
 
 @dataclass(frozen=True)
@@ -258,7 +263,7 @@ class _Plan:
             for label, unit in group.items()
         ]
         share = shares(name, rows, results)
-        return PaperReport(name, self.module, rows, share, figures, unseen, peers)
+        return PaperReport(self.wanted, self.module, rows, share, figures, unseen, peers)
 
 
 def _is_ours(entry: Entry) -> bool:

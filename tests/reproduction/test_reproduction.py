@@ -293,6 +293,22 @@ def test_curves_have_a_fitted_exponent_and_leave_out_what_is_missing():
     line = Series("a", (10, 20, 40, 80), units)
     (found,) = curve_lines(Curve("figure-1", "", "", "", (line,), log=True), results)
     assert found.x == (10, 20, 40) and found.exponent == pytest.approx(2.0)
+    assert found.spread == ()
+
+
+def test_lines_show_the_spread_over_seeds_and_the_sum_of_their_units():
+    units = grid(Unit("iris", "k-means", seeds=2), n_init=[1, 2])
+    results = Results()
+    for unit, seconds in zip(units, ([1.0, 3.0], [4.0, 4.0])):
+        results.found[unit.setting()] = {"cpu_s": [seconds], "majority": [[90.0, 90.0]]}
+
+    def line(kind, places):
+        drawn = Curve("figure-1", "", "", "", (Series("a", (5.0,), places, kind=kind),))
+        return curve_lines(drawn, results)[0]
+
+    best = line("best", (units[:1],))
+    assert best.y == (2.0,) and best.spread == pytest.approx((np.sqrt(2),))
+    assert line("total", (units,)).y == (6.0,)
 
 
 # -- methods written for the papers ---------------------------------------------------------------
@@ -378,7 +394,13 @@ def test_names_of_tables_are_read():
     assert want.has("table-2") and want.has("figure-1") and not want.has("table-3")
     assert parse_names(["pairwise:figure-4", "pairwise"])[0].tables == ()
     assert tables_of("least_squares") == ["table-1", "table-2", "figure-3", "figure-4", "figure-5"]
-    assert tables_of("multiple_kernel") == ["table-2", "table-3", "figure-2", "figure-3"]
+    assert tables_of("multiple_kernel") == [
+        "table-2",
+        "table-3",
+        "figure-1",
+        "figure-2",
+        "figure-3",
+    ]
 
 
 def test_quick_entries_are_smaller_and_keep_the_ends_of_the_grid():
