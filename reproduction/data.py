@@ -365,6 +365,7 @@ READERS: dict[str, Callable] = {
     "news-rec": partial(_whole, "news20_rec"),
     "news-autos-motorcycles": partial(_classes, "news20_rec", (0, 1)),
     "news-baseball-hockey": partial(_classes, "news20_rec", (2, 3)),
+    "cora2708": partial(_whole, "cora2708"),
     "webkb-cornell": partial(_whole, "webkb_cornell"),
     "webkb-texas": partial(_whole, "webkb_texas"),
     "webkb-wisconsin": partial(_whole, "webkb_wisconsin"),

@@ -230,7 +230,7 @@ class _Plan:
         return cls(wanted, module, entries, curves, peers)
 
     def units(self) -> Iterable[tuple[int, Unit]]:
-        """Yield units with their rank: what the score needs comes first, figures come last."""
+        """Yield units with their rank: what is scored comes first, label-free before post hoc."""
         scored = {
             (f.table, f.dataset, f.method) for f in read_figures(self.wanted.paper) if f.scored
         }
@@ -240,9 +240,9 @@ class _Plan:
             yield from ((rank, unit) for unit in entry.units)
         for curve in self.curves:
             for line in curve.series:
-                yield from ((3, unit) for place in line.units for unit in place)
+                yield from ((2, unit) for place in line.units for unit in place)
         for group in self.peers.values():
-            yield from ((4, unit) for unit in group.values())
+            yield from ((2, unit) for unit in group.values())
 
     def report(self, results: Results) -> PaperReport:
         drawn = [(curve, curve_lines(curve, results)) for curve in self.curves]
