@@ -168,6 +168,7 @@ class MaxMarginClustering(BaseMarginClustering):
     True
     """
 
+    _on_host = True  # the nearest-neighbour graph is searched there
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]

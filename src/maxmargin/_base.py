@@ -117,6 +117,7 @@ class BaseMarginClustering(
     warm_start = False
     init: Any = "auto"
     _takes_blocks = True  # whether rows may be in a file, on a cluster or on a device
+    _on_host = False  # whether rows on a device are copied to the host
 
     def _fit_model(self, data: FitInput) -> Model:
         """Cluster the rows; set nothing on the estimator."""
@@ -260,7 +261,9 @@ class BaseMarginClustering(
 
     def _source(self, X: Any, reset: bool) -> Any:
         """Return X as a RowSource; the only function that checks the type of X."""
-        source = None if isinstance(X, np.ndarray) else row_source(X, lazy=not reset)
+        source: Any = None if isinstance(X, np.ndarray) else row_source(X, lazy=not reset)
+        if self._on_host and hasattr(source, "on_host"):
+            source = source.on_host()
         if source is None or source.in_memory:
             with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
                 X = validate_data(

@@ -21,6 +21,7 @@ from maxmargin import (
     AlternatingMarginClustering,
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
+    MaxMarginClustering,
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
 )
@@ -294,6 +295,18 @@ def test_the_rows_stay_where_they_are(on, monkeypatch):
     model = CuttingPlaneMarginClustering(2, n_init=1, random_state=0).fit(on(X))
     assert max(shape[0] for shape in moved if shape) <= SAMPLE_ROWS
     assert np.abs(model.cluster_sizes_ - n // 2).max() < 0.02 * n
+
+
+def test_the_front_door_takes_rows_on_a_device(data, on):
+    X = data[:150]
+    model = MaxMarginClustering(K, max_samples=90, n_resamples=1, random_state=0)
+    expected, probable = model.fit(X).labels_, model.predict_proba(X)
+    rows = on(X)
+    labels = model.fit(rows).labels_
+    assert type(labels) is type(model.predict(rows)) is type(rows.array)
+    assert (host(labels) == expected).all() and (host(model.predict(rows)) == expected).all()
+    assert (host(model.predict_proba(rows)) == probable).all()
+    assert type(model.is_outlier_) is np.ndarray
 
 
 def test_a_column_that_changes_between_passes_is_sent_again(data, on):

@@ -139,12 +139,16 @@ class DeviceRows:
 
     def take(self, rows: Any) -> Any:
         """Return the chosen rows, on the host."""
-        return self.host(self.array[rows] if isinstance(rows, slice) else self._picked(rows))
+        return self.host(self.array[rows, :] if isinstance(rows, slice) else self._picked(rows))
 
     def _picked(self, rows: Any) -> Any:
         rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         return self.xp.take(self.array, self.send(rows.astype(np.int64)), axis=0)
+
+    def on_host(self) -> HostCopy:
+        """Return a copy of all rows on the host, for methods that work there."""
+        return HostCopy(self)
 
     def part(self, rows: Any) -> Any:
         """Return the chosen rows, on the device."""
@@ -243,6 +247,26 @@ class DeviceRows:
         """Return a column on the device."""
         column = self.send(column) if isinstance(column, np.ndarray) else column
         return column if names is None else self.xp.take(self.send(names), column)
+
+
+class HostCopy(MemoryRows):
+    """A copy of rows on a device in the host's memory; results go back to the device."""
+
+    def __init__(self, rows: DeviceRows, X: Any = None) -> None:
+        super().__init__(rows.take(slice(None)) if X is None else X)
+        self.rows = rows
+
+    def replaced(self, X: Any) -> MemoryRows:
+        """Return other values with the same user's container."""
+        return HostCopy(self.rows, X)
+
+    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
+        """Return a column on the device."""
+        return self.rows.like(np.ascontiguousarray(super().like(column, names)))
+
+    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
+        """Return what a block function gives for every row, on the device."""
+        return self.like(super().map(function, view, shared, width))
 
 
 class TensorRows(DeviceRows):
