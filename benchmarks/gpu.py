@@ -2,9 +2,9 @@
 
     python benchmarks/gpu.py [section ...]
 
-Sections: passes, fit, agreement, least-squares, front-door. The baseline of a pass is reading the rows once at
-the bandwidth of a device-to-device copy (bytes read and written), measured in the same run; that of
-a fit and of least squares is the same machine's processor with all its cores.
+Sections: passes, fit, agreement, least-squares, front-door. The baseline of a pass is reading the
+rows once at the bandwidth of a device-to-device copy (bytes read and written), measured in the same
+run; that of a fit and of least squares is the same machine's processor with all its cores.
 """
 
 import sys
