@@ -1,4 +1,4 @@
-r"""The small quadratic program over a pool of cuts, with a certificate.
+r"""A pool of cuts, and the small quadratic program over it, with a certificate.
 
 Cut c is the lower bound ``gain_c - <A_c, W>`` of the loss. The best W for a pool of cuts
 
@@ -9,6 +9,10 @@ is W = sum_c a_c A_c, where the multipliers a solve the dual over the capped sim
 
 .. math::
     \max_{a \ge 0,\; 1'a \le 1}\; g'a - \tfrac{1}{2} a' H a, \qquad H_{cd} = <A_c, A_d>
+
+With ``alpha/2 |W|^2`` instead, H and W are divided by alpha. :class:`CutPool` keeps the vectors A_c
+and their products, and drops cuts that have not been used for a while. The value of the dual is a
+lower bound on the problem with all cuts.
 
 A bound l on the differences of the clusters' mean scores (equation (16) of Zhao, Wang & Zhang)
 adds multipliers tau, one per cluster, with the cost l/2 |tau|_1; see :class:`ScoreBalance`.
@@ -23,12 +27,11 @@ import numpy as np
 
 from ._numba_qp import certified_active_set
 
-SHIFT = 1e-10
-GOLDEN = 0.6180339887498949
-NOISE = 2e-16
-_Program = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # H, q, E, e
-
+SHIFT, GOLDEN = 1e-10, 0.6180339887498949  # of right-hand sides that are zero: see _start
+NOISE = 2e-16  # relative rounding error of the gradient
 ATTEMPTS, GIVE_UP = 5, 1e-9  # shifts tried until the optimality conditions hold
+IDLE = 10  # solutions without use after which a cut is dropped
+_Program = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # H, q, E, e
 
 
 @dataclass(frozen=True)
@@ -198,9 +201,6 @@ def _balanced(gram: np.ndarray, gains: np.ndarray, balance: ScoreBalance) -> _Pr
     sums = np.zeros((1, size))
     sums[0, up], sums[0, down] = 1.0, -1.0
     return H, q, np.concatenate([cap, sums]), np.array([1.0, 0.0])
-
-
-IDLE = 10  # solutions without use after which a cut is dropped
 
 
 class CutPool:

@@ -15,9 +15,17 @@ KMEANS_RUNS = 2
 
 
 def kmeans_partition(
-    rows: Rows, weights: np.ndarray, k: int, rng: np.random.Generator
+    rows: Rows,
+    weights: np.ndarray,
+    k: int,
+    rng: np.random.Generator,
+    some: np.ndarray | None = None,
+    n_init: int = KMEANS_RUNS,
 ) -> np.ndarray:
-    """Return the k-means partition of the rows, found on some of them if there are many.
+    """Return the k-means partition of the rows, found on ``some`` of them.
+
+    By default k-means sees all rows, or ``KMEANS_ROWS`` random ones if there are more; the others
+    go to the nearest centre.
 
     Examples
     --------
@@ -27,15 +35,18 @@ def kmeans_partition(
     True
     """
     n = len(weights)
-    if n <= KMEANS_ROWS:
-        points = rows.source.take(slice(None)) if rows.is_sparse else rows.values()
-        return kmeans_labels(points, k, weights, rng, KMEANS_RUNS)
-    some = np.sort(rng.choice(n, max(KMEANS_ROWS, k), replace=False))
-    few, share = rows.take(some), np.asarray(weights[some])
+    if some is None:
+        some = np.arange(n)
+        if n > KMEANS_ROWS:
+            some = np.sort(rng.choice(n, max(KMEANS_ROWS, k), replace=False))
+    few, share = rows, weights
+    if len(some) < n:
+        few, share = rows.take(some), np.asarray(weights[some])
     points = few.source.take(slice(None)) if few.is_sparse else few.values()
-    labels = kmeans_labels(points, k, share, rng, KMEANS_RUNS)
-    nearest: np.ndarray = nearness(rows, cluster_means(few, labels, share, k)).argmax(axis=1)
-    return nearest
+    labels = kmeans_labels(points, k, share, rng, n_init)
+    if len(some) < n:
+        labels = nearness(rows, cluster_means(few, labels, share, k)).argmax(axis=1)
+    return labels
 
 
 def nearness(rows: Rows, centres: np.ndarray) -> np.ndarray:

@@ -212,50 +212,6 @@ def sign_split(
     return Split(signs, bias, bias, cost, 0.0)
 
 
-def signed_or_balanced_split(
-    scores: np.ndarray,
-    bias: float,
-    loss: str,
-    *,
-    sizes: Sizes,
-    weights: np.ndarray,
-    known: np.ndarray,
-) -> Split:
-    """Signs of ``scores + bias`` where they meet the sizes, else the best cut that does.
-
-    Examples
-    --------
-    >>> g, rows = np.array([1.0, 2.0, 3.0, -1.0]), {"weights": np.ones(4), "known": np.zeros(4)}
-    >>> signed_or_balanced_split(g, 0.0, "hinge", sizes=Sizes(floor=2), **rows).signs
-    array([-1,  1,  1, -1], dtype=int8)
-    """
-    split = sign_split(scores, bias, loss, weights=weights, known=known)
-    if meets_sizes(split.signs, weights, sizes):
-        return split
-    # At least one row on either side in any case.
-    wanted = replace(sizes, floor=max(sizes.floor, float(weights.min())))
-    return balanced_split(scores, loss, sizes=wanted, weights=weights, known=known)
-
-
-def meets_sizes(signs: np.ndarray, weights: np.ndarray, sizes: Sizes) -> bool:
-    """Whether both sides have rows, and room for the clusters they shall hold.
-
-    Examples
-    --------
-    >>> signs, weights = np.array([1, 1, -1, -1, -1]), np.ones(5)
-    >>> meets_sizes(signs, weights, Sizes(floor=2)), meets_sizes(signs, weights, Sizes(floor=3))
-    (True, False)
-    """
-    sides = np.array([weights[signs < 0].sum(), weights[signs > 0].sum()]) * (1 + 1e-9)
-    if sides.min() <= 0 or sides.min() < sizes.side:
-        return False
-    if sizes.floor == 0:
-        return True
-    room = _room(sides, sizes.floor, sizes.clusters)
-    least = np.array([sizes.below, sizes.above])
-    return bool((room >= least).all() and room.sum() >= sizes.clusters)
-
-
 def _room(weight: np.ndarray, floor: float, most: int) -> np.ndarray:
     """How many clusters of weight ``floor`` there is room for, counted up to ``most``."""
     return np.asarray(np.floor(np.minimum(weight, most * floor) / floor + 1e-9))

@@ -30,11 +30,10 @@ from .._core.init import (
     N_STARTS,
     canonical,
     kicked,
-    kmeans_labels,
     label_starts,
     sampled_rows,
 )
-from .._core.rivals import held_labels, nearness
+from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence
 from .._data.source import RowSource, SchedulerLost
@@ -42,6 +41,7 @@ from ._cuts import Evaluation, LabelledCuts, Model
 from ._penalty import Penalty
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
+KMEANS_RUNS = 10
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
 OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
 WANDERED = 0.01  # relative gap at which the wandering ends
@@ -387,7 +387,9 @@ def search(
     """
     some, task_there, at = subsample(cuts, task, SAMPLE_ROWS, rng)
     few, task_few, within = subsample(some, task_there, START_ROWS, rng)
-    kmeans = kmeans_partition(some, raw, at, None if some is cuts else within, rng)
+    points = some.rows if raw is None else Rows(raw.sample(at))
+    seen = np.arange(len(at)) if some is cuts else within
+    kmeans = kmeans_partition(points, some.weights, some.k, rng, seen, KMEANS_RUNS)
     kmeans = held(some, kmeans, task_there)
     rivals = [kmeans]
     if given is None:
@@ -483,28 +485,6 @@ def promised(
             if rival.objective < best.objective:
                 best = rival
     return best, compared
-
-
-def kmeans_partition(
-    cuts: LabelledCuts,
-    raw: RowSource | None,
-    at: np.ndarray,
-    within: np.ndarray | None,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return the k-means partition of the rows ``at``, as they were before they were mapped.
-
-    If they are a sample of more rows, it is found on those ``within`` it alone: they are brought to
-    the host, and the others go to the nearest centre.
-    """
-    if within is None:
-        points = cuts.rows.values() if raw is None else raw.take(at)
-        return kmeans_labels(points, cuts.k, cuts.weights, rng)
-    source = cuts.rows.source if raw is None else raw.sample(at)
-    points, weights = source.take(within), cuts.weights[within]
-    labels = kmeans_labels(points, cuts.k, weights, rng)
-    centres = cluster_means(Rows(points), labels, weights, cuts.k)
-    return np.asarray(nearness(Rows(source), centres).argmax(axis=1))
 
 
 def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
