@@ -267,7 +267,9 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
 # -- rows and similarities -------------------------------------------------------------------------
 
 
-def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
+def _feature_map(
+    X: Any, weights: np.ndarray, known: np.ndarray, data: FitInput, s: Settings, chosen: np.ndarray
+) -> tuple[Any, Any, Any, bool]:
     """Return the map to kernel values and neighbours, labels and model of a first fit, and whether
     columns were standardised.
     """
@@ -294,7 +296,9 @@ def _feature_map(X, weights, known, data: FitInput, s: Settings, chosen):
     return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first, scales is not None
 
 
-def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
+def _first_fit(
+    X: Any, weights: np.ndarray, known: np.ndarray, data: FitInput, s: Settings, chosen: np.ndarray
+) -> tuple[np.ndarray, Any]:
     """Return labels and model of a quicker fit, whose clusters give the metric of the second."""
     seed = int(data.rng.integers(2**31 - 1))
     given = known if (known >= 0).any() else None
@@ -323,7 +327,14 @@ def _first_fit(X, weights, known, data: FitInput, s: Settings, chosen):
     return trained(model, rows, weights, model.kept(known), data.n_jobs).labels, model
 
 
-def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
+def kernel_map(
+    X: Any,
+    weights: np.ndarray,
+    rng: np.random.Generator,
+    s: Settings,
+    kernel: Any,
+    axes: np.ndarray | None = None,
+) -> FeatureMap:
     """Return the map from rows to their kernel values with all rows."""
     offset = None
     shift = kernel in ("rbf", "laplacian") or (kernel == "linear" and s.center)
@@ -346,7 +357,9 @@ def kernel_map(X, weights, rng, s: Settings, kernel, axes=None) -> FeatureMap:
     return replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
 
 
-def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
+def _similarity(
+    fmap: Any, X: Any, weights: np.ndarray, s: Settings, n_jobs: int, source: Any = None
+) -> tuple[Any, np.ndarray | None]:
     """Return R, and for a low-rank kernel the features that coefficients are folded into."""
     if isinstance(fmap, MixedMap):
         X = X.toarray() if fmap.dense else X
@@ -363,7 +376,9 @@ def _similarity(fmap, X, weights, s: Settings, n_jobs: int, source=None):
 # -- the search ------------------------------------------------------------------------------------
 
 
-def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) -> LabelProblem:
+def label_problem(
+    similarity: Similarity, known: np.ndarray, data: FitInput, s: Settings
+) -> LabelProblem:
     """Return the objective of the search, with its constraints on sizes."""
     weights = similarity.weights
     total, k = weights.sum(), s.n_clusters
@@ -374,14 +389,16 @@ def label_problem(similarity: Similarity, known, data: FitInput, s: Settings) ->
     return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
 
 
-def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
+def _targets(
+    total: float, n: float, known: np.ndarray, weights: np.ndarray, s: Settings
+) -> np.ndarray:
     """Return the target sizes of the clusters."""
     k, given = s.n_clusters, s.cluster_sizes
     if given is None or isinstance(given, str):
         counts = np.bincount(known[known >= 0], weights[known >= 0], minlength=k)
         # With several labels per cluster their proportions are informative.
         enough = counts.min() >= 1 and counts.sum() >= 5 * k
-        return total * (counts / counts.sum() if enough else np.full(k, 1.0 / k))
+        return np.asarray(total * (counts / counts.sum() if enough else np.full(k, 1.0 / k)))
     sizes = np.asarray(given, np.float64)
     if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
         raise ValueError(
@@ -392,7 +409,7 @@ def _targets(total, n, known, weights, s: Settings) -> np.ndarray:
             f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
             f"1; they add up to {sizes.sum():g}."
         )
-    return total * sizes / sizes.sum()
+    return np.asarray(total * sizes / sizes.sum())
 
 
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
@@ -438,7 +455,7 @@ def _with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Fou
     return replace(found, labels=labels, value=value, history=history)
 
 
-def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
+def _by_spread(problem: LabelProblem, found: Found, fmap: Any, s: Settings) -> Found:
     """Return clusters that differ in spread, if their leave-one-out R2 is nearly as high.
 
     They are tried only if the leave-one-out R2 of clusters that differ in location is not high.
@@ -461,7 +478,9 @@ def _by_spread(problem, found: Found, fmap, s: Settings) -> Found:
 # -- confidence ------------------------------------------------------------------------------------
 
 
-def _resamples(data: FitInput, chosen, labels, loo, s: Settings) -> Resamples:
+def _resamples(
+    data: FitInput, chosen: np.ndarray, labels: np.ndarray, loo: np.ndarray, s: Settings
+) -> Resamples:
     """Return the calibration of the confidence and the stability, from fits of subsamples."""
     rng = data.rng.spawn(1)[0]
     rows = np.arange(len(labels))
@@ -487,14 +506,15 @@ def _resamples(data: FitInput, chosen, labels, loo, s: Settings) -> Resamples:
     count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
     drawn = list(zip(subsamples(len(rows), count, rng), rng.spawn(count)))
 
-    def fitted(one) -> np.ndarray:
+    def fitted(one: Any) -> np.ndarray:
         some, own_rng = one
         smaller = replace(part.part(some), rng=own_rng)
         if s.precomputed:
             smaller = replace(smaller, X=smaller.X.columns(some))
         # Subsamples are to differ by their rows, not by a search that is shorter.
         with one_thread():
-            return fit_least_squares(smaller, quicker, labels[rows[some]]).details.labels
+            found = fit_least_squares(smaller, quicker, labels[rows[some]]).details.labels
+        return np.asarray(found)
 
     def compute() -> tuple[Calibration, float]:
         resampled = np.full((count, len(labels)), -1)

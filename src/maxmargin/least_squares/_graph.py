@@ -90,17 +90,17 @@ class MixedMap:
         """Number of features."""
         return len(self.places) * (len(self.kernels) + (self.n_neighbors > 0))
 
-    def rows(self, X, n_jobs: int = 1) -> Rows:
+    def rows(self, X: Any, n_jobs: int = 1) -> Rows:
         """Return rows of the features, made tile by tile as they are read."""
         return Rows(X, n_jobs=n_jobs, features=self)
 
-    def sent(self, send, xp):
+    def sent(self, send: Any, xp: Any) -> MixedMap:
         """Raise an error: neighbours cannot be searched for on a device."""
         raise ValueError(
             "The nearest-neighbour graph is not available on a device: pass X.cpu().numpy()."
         )
 
-    def tile(self, X) -> MixedTile:
+    def tile(self, X: Any) -> MixedTile:
         """Features of a tile of raw rows."""
         own = self.own_places(X) if self.n_neighbors else np.full(X.shape[0], -1)
         X = X.toarray() if self.dense and sparse.issparse(X) else X
@@ -108,7 +108,7 @@ class MixedMap:
         others = [kernel.kernel_values(X) for kernel in self.kernels[1:]]
         return MixedTile((K, *others), neighbours, own)
 
-    def kernel_and_neighbours(self, X, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
+    def kernel_and_neighbours(self, X: Any, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
         """Values (rows, m) of the first kernel, and the rows' nearest landmarks.
 
         ``first`` is the landmark that the first row is (and so on), which is not its own neighbour.
@@ -127,14 +127,14 @@ class MixedMap:
         nearest(2.0 * K - self.diagonal.astype(K.dtype), first, neighbours)
         return K, neighbours
 
-    def own_places(self, X) -> np.ndarray:
+    def own_places(self, X: Any) -> np.ndarray:
         """The landmark that each raw row is, or -1."""
         marks = row_fingerprints(X)
         found = np.minimum(np.searchsorted(self.marks[:, 0], marks[:, 0]), len(self.marks) - 1)
         return np.where((self.marks[found] == marks).all(axis=1), self.places[found], -1)
 
 
-def mixed_map(kernels, X, n_neighbors: int, dense: bool) -> MixedMap:
+def mixed_map(kernels: Any, X: Any, n_neighbors: int, dense: bool) -> MixedMap:
     """The map of kernels whose landmarks are the raw rows X, with so many neighbours at most."""
     first = kernels[0]
     if first.kernel == "precomputed":
@@ -180,7 +180,7 @@ class GraphSimilarity(Similarity):
 
     influence: np.ndarray
 
-    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+    def coefficients(self, caches: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Fitted values (k, n) without the intercepts, and intercepts (k,)."""
         return caches / self.weights, self.biases(labels, len(caches))
 
@@ -210,7 +210,7 @@ class MixedSimilarity(Similarity):
         rest = caches - sum(share * own for share, own in zip(self.shares, found))
         return [*found, rest / self.shares[-1]]
 
-    def coefficients(self, caches, labels) -> tuple[np.ndarray, np.ndarray]:
+    def coefficients(self, caches: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (k, r) on the features of :class:`MixedMap` and intercepts (k,)."""
         pairs = [
             part.coefficients(own, labels)
@@ -223,7 +223,7 @@ class MixedSimilarity(Similarity):
         """Mean of the leave-one-out scores (n, k) of the parts, each in closed form."""
         found = self.part_caches(caches, labels)
         scores = (part.leave_one_out(own, labels) for part, own in zip(self.parts, found))
-        return sum(share * score for share, score in zip(self.shares, scores))
+        return np.asarray(sum(share * score for share, score in zip(self.shares, scores)))
 
     def last_alone(self) -> MixedSimilarity:
         """Return the R of the last part, with weights of zero for the others."""
@@ -234,12 +234,14 @@ class MixedSimilarity(Similarity):
         return replace(self, matrix=matrix, shares=np.eye(len(self.shares))[-1])
 
 
-def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) -> MixedSimilarity:
+def mixed_similarity(
+    fmap: MixedMap, X: Any, weights: np.ndarray, ridge: float, n_jobs: int = 1
+) -> MixedSimilarity:
     """The mean R of the rows of X, which are also the landmarks of the map."""
     n, dtype = X.shape[0], factor_dtype(len(weights), ridge)
     neighbours = np.empty((n, fmap.n_neighbors), np.int64)
 
-    def first_kernel(i, j):
+    def first_kernel(i: int, j: int) -> np.ndarray:
         K, neighbours[i:j] = fmap.kernel_and_neighbours(X[i:j], first=i)
         return K
 
@@ -266,7 +268,11 @@ def mixed_similarity(fmap: MixedMap, X, weights, ridge: float, n_jobs: int = 1) 
 
 
 def graph_similarity(
-    neighbours: np.ndarray, weights, dtype, smoothness: float = SMOOTHNESS, n_jobs: int = 1
+    neighbours: np.ndarray,
+    weights: np.ndarray,
+    dtype: Any,
+    smoothness: float = SMOOTHNESS,
+    n_jobs: int = 1,
 ) -> np.ndarray:
     """``V R_graph V``, doubly centred, of the graph that links rows and their neighbours.
 
