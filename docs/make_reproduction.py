@@ -1,6 +1,10 @@
 """Copy what a full run of ``python -m reproduction`` found into docs/, its summary into the README.
 
-python -m reproduction --out papers && python docs/make_reproduction.py papers
+python -m reproduction --jobs 16 --out papers && python docs/make_reproduction.py papers
+
+The scored rows take about 90 minutes of CPU time without the two MNIST sets; all figures and
+baselines several hours. With ``--minutes M`` the run ends in time, rows that are left say "not run",
+and the same command goes on from ``papers/cache``, which may come from another machine.
 """
 
 import re
