@@ -127,7 +127,7 @@ def test_the_digits_row_is_what_the_estimator_gives(tmp_path):
 
 SHIPPED = ("iris", "moons", *(f"digits-{rows}" for rows in ("3-8", "1-7", "2-7", "8-9", "0689",
            "1279", "3-8-s", "1-7-s", "2-7-s", "8-9-s")))  # fmt: skip
-CHEAP, ROWS_CHECKED = 4.0, 3  # seconds of CPU time of a row, and how many rows
+CHEAP, ROWS_CHECKED = 2.5, 3  # seconds of CPU time of a row, and how many rows
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="no results of a full run are published")
