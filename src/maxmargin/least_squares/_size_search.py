@@ -2,7 +2,8 @@
 
 J_p of different p cannot be compared. The mean leave-one-out margin can: it is near 1 if every row
 is closer to its own cluster than to any other, and falls with the share of rows in clusters that
-were cut in two. The first p is kept unless another one has a clearly higher mean margin.
+were cut in two. The first p is kept unless another one has a clearly higher mean margin and fewer
+rows of small margin.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from ._regroup import regrouped
 from ._similarity import similarity_of
 
 SIZE_PRIORS = (0.75, 0.9, 1.0)
-CLEAR_GAIN, CUT = 0.06, 0.5  # in the mean margin, to leave the first p; times k, if that is less
+# To leave the first p: gain in the mean margin, fall of the share of doubtful rows; and the same
+# times the number of clusters, if there are many, since one that is cut has few of the rows then.
+GAIN, FALL = (0.06, 0.5), (0.03, 0.25)
 SAME = 0.99  # adjusted Rand index of searches that agree
 DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
 RUNNERS_UP = 3
@@ -54,7 +57,14 @@ def margins_of(problem: LabelProblem, labels: np.ndarray) -> np.ndarray:
 
 def mean_margin(problem: LabelProblem, labels: np.ndarray) -> float:
     """Weighted mean of the leave-one-out margins."""
-    return float(np.average(margins_of(problem, labels), weights=problem.similarity.weights))
+    return _mean_and_doubt(problem, labels)[0]
+
+
+def _mean_and_doubt(problem: LabelProblem, labels: np.ndarray) -> tuple[float, float]:
+    """Mean margin, and the share of doubtful rows, which are between clusters or parts of one."""
+    margins, w = margins_of(problem, labels), problem.similarity.weights
+    doubtful = margins < DOUBTFUL * np.median(margins)
+    return float(np.average(margins, weights=w)), float(np.average(doubtful, weights=w))
 
 
 def search_sizes(
@@ -83,7 +93,7 @@ def search_sizes(
         rivals = [(labels, SHAKES) for labels in partitions] + starts[:RIVALS]
         chosen, found, margins = _of_connected(problem, connected, rivals, settings, priors)
         clear = agreement(found.labels, connected, problem.k) > SAME
-        if settings.only_clear and not (clear and _hardly_doubtful(chosen, found.labels)):
+        if settings.only_clear and not (clear and _mean_and_doubt(chosen, found.labels)[1] < FEW):
             raise NotClear
         return chosen, found, margins
     problem = replace(problem, size_prior=priors[0])
@@ -93,18 +103,20 @@ def search_sizes(
     if settings.only_clear:
         raise NotClear
     found = search_labels(problem, starts, settings)
-    best, chosen = mean_margin(problem, found.labels), (problem, found)
-    margins = {priors[0]: best}
+    best, doubt = _mean_and_doubt(problem, found.labels)
+    chosen, margins = (problem, found), {priors[0]: best}
     candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
-    quick, least = replace(settings, n_kicks=0), min(CLEAR_GAIN, CUT / problem.k)
+    quick = replace(settings, n_kicks=0)
+    gain, fall = (min(least, cut / problem.k) for least, cut in (GAIN, FALL))
     for p in priors:
         other = replace(problem, size_prior=p)
         again = search_labels(other, [(labels, SHAKES) for labels in candidates], quick)
         again = regrouped(other, again, settings)
-        margin = mean_margin(other, again.labels)
+        margin, doubtful = _mean_and_doubt(other, again.labels)
         margins[p] = max(margins.get(p, margin), margin)
-        if margin > best + least:
-            best, chosen = margin, (other, again)
+        # Margins also grow if clusters are merged and a tiny one is found, but not by few rows.
+        if margin > best + gain and doubtful < doubt - fall:
+            best, doubt, chosen = margin, doubtful, (other, again)
         candidates.append(again.labels)
     return (*chosen, margins)
 
@@ -131,13 +143,7 @@ def _clear(problem, starts: Starts, partitions, settings: SearchSettings) -> Fou
         if agreement(found[0].labels, found[-1].labels, problem.k) < SAME:
             return None
     best = max(found, key=lambda one: one.value)
-    return best if len(found) > 1 and _hardly_doubtful(problem, best.labels) else None
-
-
-def _hardly_doubtful(problem: LabelProblem, labels: np.ndarray) -> bool:
-    """Return whether hardly any row is between clusters."""
-    margins, w = margins_of(problem, labels), problem.similarity.weights
-    return bool(np.average(margins < DOUBTFUL * np.median(margins), weights=w) < FEW)
+    return best if len(found) > 1 and _mean_and_doubt(problem, best.labels)[1] < FEW else None
 
 
 def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:
