@@ -14,7 +14,7 @@ mean of R of a Gaussian kernel and of a    one finds convex clusters, the other 
 nearest-neighbour graph                    mean is nearly as good as the better of the two
 ``size_prior`` p: 3/4, .9 or 1             p = 0 forces equal sizes, p = 1 finds tiny clusters; 3/4
                                            unless the mean leave-one-out margin of another p is
-                                           higher by .06 (.5 / k for more than eight clusters)
+                                           higher by .06 and fewer rows are between clusters
 initial labels of k-means and a mixture,   random initial labels miss small clusters, or one of many
 regrouping (split one, merge two)
 connected groups of rows that are apart,   rings, moons and spirals; the data say where they end
