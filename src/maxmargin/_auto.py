@@ -67,7 +67,6 @@ from .least_squares._fit import Settings
 from .least_squares._link_weights import fit_with_links
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import Resamples, alternative_clusterings
-from .least_squares._settings import most_rows
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE, STABLE = 0.9, 0.75
@@ -98,11 +97,10 @@ class MaxMarginClustering(BaseMarginClustering):
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
         One is used if k-means, a mixture and the first of them agree and the clusters are clear.
-    max_samples : int or "auto", default="auto"
-        Maximum number of rows to fit on; the model predicts the labels of the other rows. "auto" is
-        2000, or 40 for each cluster if that is more, up to 4000; with known labels, constraints or
-        a kernel matrix 4000. Rows with known labels, then those with constraints, are fitted first;
-        1000 rows (40 for each cluster) are fitted if the clusters are clear.
+    max_samples : int, default=4000
+        Maximum number of rows to fit on; the model predicts the labels of the other rows. Rows with
+        known labels, then those with constraints, are fitted first. If clusters are clear, 1000
+        rows, or 40 for each cluster, are fitted.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
         probabilities, when ``confidence_``, ``stability_``, ``report_`` or ``predict_proba`` is
@@ -178,7 +176,7 @@ class MaxMarginClustering(BaseMarginClustering):
         "kernel": [StrOptions({"auto", *KERNELS}), callable],
         "size_prior": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
         "spreads": ["boolean"],
-        "max_samples": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+        "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
         "outlier_level": [Interval(Real, 0, 1, closed="neither")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
@@ -193,7 +191,7 @@ class MaxMarginClustering(BaseMarginClustering):
         spreads=True,
         balance=0.05,
         n_init="auto",
-        max_samples="auto",
+        max_samples=4000,
         n_resamples=6,
         outlier_level=0.01,
         time_budget=None,
@@ -256,7 +254,7 @@ class MaxMarginClustering(BaseMarginClustering):
         return tags
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        return self._settings(self.n_clusters, RBF).memory(n_samples, n_features)
+        return self._settings(2, RBF).memory(n_samples, n_features)
 
     def _decision_losses(self, decision):
         return lead_losses(decision)
@@ -287,7 +285,7 @@ class MaxMarginClustering(BaseMarginClustering):
         kind = kind_of_rows(data.X, self.kernel)
         k, told = self._number(data, kind)
         named = len(np.unique(data.known[data.known >= 0]))
-        settings = self._settings(k, kind, data.has_known or data.links is not None)
+        settings = self._settings(k, kind)
         if named == k > 1:
             model = fit_known_labels(data, settings)
             if self.n_clusters is None and model.details.unnamed is not None:
@@ -300,12 +298,9 @@ class MaxMarginClustering(BaseMarginClustering):
         extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
         return replace(model, extras=extras)
 
-    def _settings(self, k: int | None, kind: Kind, informed: bool = False) -> Settings:
-        most = self.max_samples
-        if isinstance(most, str):
-            most = most_rows(None if informed or self._pairwise else k)
+    def _settings(self, k: int, kind: Kind) -> Settings:
         return Settings(
-            k or 2,
+            k,
             (kind.kernel,),
             ridge=kind.ridge,
             n_neighbors=kind.n_neighbors,
@@ -316,7 +311,7 @@ class MaxMarginClustering(BaseMarginClustering):
             scale=kind is RBF,
             balance=self.balance,
             n_init=self.n_init,
-            max_samples=most,
+            max_samples=self.max_samples,
             pilot=not self._pairwise,
             n_resamples=self.n_resamples,
             time_budget=self.time_budget,
@@ -330,7 +325,7 @@ class MaxMarginClustering(BaseMarginClustering):
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
         n, rng = data.X.shape[0], self._generator()
-        most = max(CHOICE_ROWS, self._settings(None, kind).max_samples)
+        most = max(CHOICE_ROWS, self.max_samples)
         rows = np.sort(rng.choice(n, min(n, most), replace=False))
         X = data.X.take(rows)
         if self._pairwise:

@@ -64,7 +64,7 @@ from ._starts import (
     starts_from_known,
 )
 
-TEMPERED_KICKS, PATIENCE = 24, 9  # the search ends after three in a row of each kind that fail
+TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 FIRST_ROWS = 2000  # rows of the first of two fits
 PILOT_ROWS, PILOT_ROWS_PER_CLUSTER = 1000, 40  # rows that are enough if the clusters are clear
 PILOT_GAIN = 1.5  # least number of rows, in those of a pilot, for which it saves time

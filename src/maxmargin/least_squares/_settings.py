@@ -8,19 +8,6 @@ from typing import Any
 from .._core.features import KERNELS
 from ._size_search import SIZE_PRIORS
 
-FITTED, FITTED_PER_CLUSTER, MOST = 2000, 40, 4000  # rows of a fit
-
-
-def most_rows(k: int | None) -> int:
-    """Return how many rows a fit with k clusters needs; None: as many as possible.
-
-    Examples
-    --------
-    >>> most_rows(2), most_rows(70), most_rows(None)
-    (2000, 2800, 4000)
-    """
-    return MOST if k is None else min(max(FITTED, FITTED_PER_CLUSTER * k), MOST)
-
 
 @dataclass(frozen=True)
 class Settings:
