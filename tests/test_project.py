@@ -83,7 +83,7 @@ def test_citation_has_the_papers():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["cff-version"] == "1.2.0" and citation["authors"] and citation["message"]
     papers = citation["references"]
-    assert len({paper["title"] for paper in papers}) == 7
+    assert len({paper["title"] for paper in papers}) == 8
     for paper in papers:
         assert {"type", "title", "authors", "year"} <= paper.keys()
         assert paper.get("journal") or paper.get("collection-title")
