@@ -16,11 +16,10 @@ from sklearn.svm import SVR
 from _data import best_time, run_sections, table
 from maxmargin import AlternatingMarginClustering
 from maxmargin._core.size_floor import balanced_split, size_floor
-from maxmargin.cli.demo import ringnorm
 from maxmargin.metrics import clustering_error
 from reproduction import read_figures
 from reproduction.alternating import SETS
-from reproduction.data import load_data
+from reproduction.data import load_data, ringnorm
 from reproduction.measure import measure
 from reproduction.methods import PAPER_C, gaussian_gamma, mean_kernel
 from reproduction.plan import Unit

@@ -1,9 +1,9 @@
 """All estimators at their defaults, with nothing given but k, beside scikit-learn's clusterers.
 
-    MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/defaults.py [tasks | page | blobs ...]
+    MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/defaults.py [tasks | blobs ...]
 
 Sections: tasks (those of quality.py: ARI, accuracy, CPU seconds, the objective beside that of the
-k-means partition), page (writes them to docs/benchmarks.md) and blobs (14 seeded sets of separated
+k-means partition; page.py writes docs/benchmarks.md) and blobs (14 seeded sets of separated
 clouds that k-means gets right). An ARI of more than .03 below that of k-means is marked. Classes
 serve to score the answers only. Fits have one thread each; MAXMARGIN_JOBS of them run at once
 (default 1).
@@ -13,9 +13,6 @@ import os
 import sys
 import time
 import warnings
-from datetime import date
-from importlib import metadata
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -41,19 +38,6 @@ OURS = {
 }
 MOST_ROWS = {"semidefinite": 400}  # a matrix of n^2 variables
 LOSS = 0.03
-PATH = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-PAGE = """# Every estimator at its defaults
-
-Nothing is given but the number of clusters. Made by `python benchmarks/defaults.py page` on {date}
-with maxmargin {version} ({packages}), one thread for each fit; `benchmarks/quality.py` describes
-the tasks. Classes serve to score the answers only. `KMeans` has `n_init=10`, `mixture` is a
-GaussianMixture with `n_init=3`, `spectral` a SpectralClustering of the 10 nearest neighbours. A
-minus sign marks an ARI of more than .03 below that of KMeans; the summary counts these tasks.
-Semidefinite programs have a variable for every pair of rows and are fitted up to 400 rows.
-
-The default kernels of cutting planes and multiple kernels, the joint search of the alternating
-method and the recipe of the front door were selected on these tasks with their classes in view:
-expect smaller gains on others."""
 # Number of centres and seed of make_blobs(400, centers, n_features=5): KMeans has ARI 1 on each.
 BLOBS = tuple((centers, seed) for centers in range(4, 11) for seed in (0, 1))
 
@@ -130,19 +114,6 @@ def tasks():
         table(title, columns, body)
 
 
-def page():
-    """Write the tables of tasks() to docs/benchmarks.md."""
-    names = task_names()
-    *tables, summary = all_tables(names, measured(names))
-    packages = ", ".join(f"{p} {metadata.version(p)}" for p in ("scikit-learn", "numpy", "scipy"))
-    parts = [PAGE.format(date=date.today(), version=maxmargin.__version__, packages=packages)]
-    for title, columns, body in (summary, *tables):
-        rows = [columns, ["---", *["---:"] * (len(columns) - 1)], *body]
-        parts.append(f"## {title}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
-    PATH.write_text("\n\n".join(parts) + "\n")
-    print(f"wrote {PATH}")
-
-
 def blobs():
     rows = []
     for method in OURS:
@@ -159,7 +130,7 @@ def blobs():
     )
 
 
-SECTIONS = {"tasks": tasks, "page": page, "blobs": blobs}
+SECTIONS = {"tasks": tasks, "blobs": blobs}
 
 
 if __name__ == "__main__":

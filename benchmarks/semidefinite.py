@@ -20,13 +20,12 @@ from threadpoolctl import threadpool_limits
 
 from _data import best_time, load, run_sections, table
 from maxmargin import SemidefiniteMarginClustering, segment_image
-from maxmargin.cli.demo import ringnorm
 from maxmargin.metrics import clustering_error
 from maxmargin.segmentation import pixel_features
 from maxmargin.semidefinite._estimator import score_penalty
 from maxmargin.semidefinite._interior_point import solve_diagonal_sdp
 from maxmargin.semidefinite._relation import RelationProblem, solve_relation
-from reproduction.data import data_file
+from reproduction.data import data_file, ringnorm
 
 
 def ionosphere():

@@ -1,46 +1,69 @@
-"""Draw docs/images/readme.png: what k-means and maxmargin make of two rings, and of digits."""
+"""Draw docs/images/readme.png: k-means, a Gaussian mixture, HDBSCAN and maxmargin on known data.
 
-from itertools import combinations
+python docs/make_readme_picture.py
+"""
+
 from pathlib import Path
-from types import SimpleNamespace
 
+import numpy as np
 from matplotlib.figure import Figure
-from sklearn.cluster import KMeans
-from sklearn.datasets import load_digits, make_circles
+from PIL import Image
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.datasets import load_digits, load_wine, make_moons
+from sklearn.manifold import TSNE
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
 
-from maxmargin import AlternatingMarginClustering
-from maxmargin.cli.demo import METHODS, compare, digit_pair
-from maxmargin.display import plot_clusters, plot_comparison
+from maxmargin import MaxMarginClustering
+from maxmargin.display import COLOURS
 
 TARGET = Path(__file__).parent / "images" / "readme.png"
 
 
-def nearest_centre(kmeans):
-    """K-means as scores to draw; scaled down, because it has no margin to draw."""
-    return SimpleNamespace(decision_function=lambda X: -1e-3 * kmeans.transform(X))
+def data():
+    """Yield the name of each set, its rows, classes, and points to draw."""
+    X, y = make_moons(400, noise=0.08, random_state=0)
+    yield "two moons", X, y, X
+    X, y = load_wine(return_X_y=True)
+    yield "wine", X, y, StandardScaler().fit_transform(X)
+    X, y = load_digits(return_X_y=True)
+    yield "handwritten digits", X, y, X
+
+
+def methods(k):
+    """All that is given is the number of clusters; HDBSCAN does not take it."""
+    return {
+        "KMeans": KMeans(k, n_init=10, random_state=0),
+        "GaussianMixture": GaussianMixture(k, n_init=3, random_state=0),
+        "HDBSCAN": HDBSCAN(copy=True),
+        "maxmargin": MaxMarginClustering(k, n_resamples=0, random_state=0),
+    }
+
+
+def drawn(points):
+    """Return two coordinates: a map by t-SNE if there are more columns."""
+    return points if points.shape[1] == 2 else TSNE(random_state=0).fit_transform(points)
 
 
 def main():
-    X, _ = make_circles(400, noise=0.06, factor=0.45, random_state=0)
-    kmeans = KMeans(2, n_init=10, random_state=0).fit(X)
-    margin = AlternatingMarginClustering(2, balance=0.94, random_state=0).fit(X)
-    digits = load_digits()
-    pairs = [compare(f"{a}-{b}", *digit_pair(digits, a, b)) for a, b in combinations(range(10), 2)]
-    errors = [[1 - pair[method]["accuracy"] for pair in pairs] for method in METHODS]
-
-    figure = Figure(figsize=(12, 4.3), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    plot_clusters(nearest_centre(kmeans), X, ax=left)
-    plot_clusters(margin, X, ax=middle)
-    for ax, title in ((left, "k-means"), (middle, "maxmargin")):
-        ax.get_legend().remove()
-        ax.set_title(title)
-        ax.set_xlabel("")
-        ax.set_ylabel("")
-        ax.set_aspect("equal")
-    plot_comparison(*errors, [pair["name"] for pair in pairs], right)
-    right.set_title("error on 45 pairs of handwritten digits")
+    figure = Figure(figsize=(9, 6.6), layout="constrained")
+    axes = figure.subplots(3, 4)
+    for row, (name, X, y, points) in zip(axes, data()):
+        places = drawn(points)
+        for ax, (title, method) in zip(row, methods(len(np.unique(y))).items()):
+            labels = method.fit_predict(X)
+            score = adjusted_rand_score(y, labels)
+            colours = [COLOURS[h % len(COLOURS)] if h >= 0 else "#cccccc" for h in labels]
+            ax.scatter(*places.T, s=3, color=colours)
+            ax.set(xticks=[], yticks=[])
+            ax.set_xlabel(f"adjusted Rand index {score:.2f}")
+            print(f"{name}: {title} {score:.3f}")
+            if row[0] is axes[0, 0]:
+                ax.set_title(title, fontweight="bold")
+        row[0].set_ylabel(name)
     figure.savefig(TARGET, dpi=110)
+    Image.open(TARGET).convert("RGB").quantize(64).save(TARGET, optimize=True)
 
 
 if __name__ == "__main__":

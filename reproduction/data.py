@@ -385,3 +385,11 @@ READERS: dict[str, Callable] = {
     "magic": partial(_unit_columns, "magic"),
     "ohscal": partial(_whole, "ohscal_ig1000"),
 }
+
+
+def ringnorm(n_rows: int = 500, n_columns: int = 20, seed: int = 0) -> tuple[Any, Any]:
+    """Return Breiman's ringnorm: a wide normal cloud around a narrow one, n_rows of each."""
+    rng = np.random.default_rng(seed)
+    wide = 2 * rng.normal(size=(n_rows, n_columns))
+    narrow = rng.normal(size=(n_rows, n_columns)) + 2 / np.sqrt(n_columns)
+    return np.concatenate([wide, narrow]), np.repeat([0, 1], n_rows)

@@ -44,8 +44,8 @@ from maxmargin import (
 from maxmargin._core import lapack
 from maxmargin._core.lapack import interruptible
 from maxmargin._data.source import MemoryRows
-from maxmargin.cli.demo import ringnorm
 from maxmargin.persistence import load_model, save_model
+from reproduction.data import ringnorm
 
 ESTIMATORS = [
     AlternatingMarginClustering(kernel=kernel, loss=loss)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -11,8 +12,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.datasets import make_moons
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
 
 import maxmargin
+from maxmargin import MaxMarginClustering
+from maxmargin._base import BaseMarginClustering
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -65,6 +72,52 @@ def test_readme_example_runs(capsys):
     assert example and len([line for line in example[1].splitlines() if line]) <= 10
     exec(example[1], {})
     assert capsys.readouterr().out.endswith("True\n")
+
+
+def test_readme_is_short():
+    assert len(README.splitlines()) <= 150
+
+
+def test_readme_shows_the_summary_of_the_benchmarks():
+    page = (ROOT / "docs/benchmarks.md").read_text()
+    table = re.search(r"## Summary.*?\n\n(\|.*?)\n\n", page, re.S)[1]
+    assert f"<!-- benchmarks: begin -->\n\n{table}\n\n<!-- benchmarks: end -->" in README
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("column", range(4))
+def test_the_comparison_in_the_readme_is_true(column):
+    model = [MaxMarginClustering, KMeans, GaussianMixture, HDBSCAN][column]()
+    parameters = model.get_params()
+    number = {"n_clusters", "n_components"} & parameters.keys()
+    model.set_params(**dict.fromkeys(number, 2))
+    if "random_state" in parameters:
+        model.set_params(random_state=0)
+    X, moons = make_moons(200, noise=0.05, random_state=0)
+    labels = model.fit_predict(X)
+    takes = inspect.signature(model.fit).parameters
+    facts = {
+        "the number of clusters can be given": bool(number),
+        "the number of clusters can be left out": all(parameters[n] is None for n in number),
+        "finds two moons": adjusted_rand_score(moons, labels) > 0.95,
+        "predicts new rows": hasattr(model, "predict"),
+        "probability of each cluster for each row": hasattr(model, "predict_proba"),
+        "marks outliers": hasattr(model, "is_outlier") or type(model) is HDBSCAN,
+        "learns from some known labels": "partial_labels" in takes,
+        "must-links and cannot-links": "constraints" in takes,
+        "sparse rows": model.__sklearn_tags__().input_tags.sparse,
+        "sample weights": "sample_weight" in takes,
+        "similarities or distances instead of rows": any(
+            "precomputed" in str(option)
+            for name in ("kernel", "metric")
+            for option in model._parameter_constraints.get(name, [])
+        ),
+        "files larger than memory, dask, GPU": isinstance(model, BaseMarginClustering),
+    }
+    table = re.search(r"<!-- comparison: begin -->(.*)<!-- comparison: end -->", README, re.S)[1]
+    rows = [line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]]
+    told = {name: said[column] == "yes" for name, *said in rows}
+    assert told == facts
 
 
 def test_links_between_pages_lead_somewhere():

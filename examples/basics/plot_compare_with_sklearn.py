@@ -47,6 +47,6 @@ for row, (name, (X, y)) in zip(axes, sets.items()):
         ax.set(xticks=[], yticks=[])
         ax.text(0.97, 0.03, f"{adjusted_rand_score(y, labels):.2f}", transform=ax.transAxes,
                 ha="right", bbox={"color": "white", "alpha": 0.7, "pad": 1})  # fmt: skip
-        if row is axes[0]:
+        if row[0] is axes[0, 0]:
             ax.set_title(title)
     row[0].set_ylabel(name)

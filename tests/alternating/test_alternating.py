@@ -29,8 +29,8 @@ from maxmargin._core.size_floor import (
     size_floor,
 )
 from maxmargin.alternating._search import Problem, Stage
-from maxmargin.cli.demo import ringnorm
 from maxmargin.metrics import clustering_error
+from reproduction.data import ringnorm
 
 
 def make_stage(Z, loss, alpha, balance=0.8, gap=1e-3, epsilon=0.05):

@@ -519,26 +519,18 @@ def test_info_names_versions_and_extras(run, run_json):
 
 
 def test_demo_compares_and_writes(folder, run, monkeypatch):
-    monkeypatch.setattr(demo, "DIGITS", (3, 8))
+    monkeypatch.setattr(demo, "STEP", 9)
     code, out, err = run("demo --out demo")
-    assert code == 0 and "k-means" in out and "warning" not in err
-    for path in ("digits-3-8.csv", "digits-3-8-labels.csv", "digits-3-8.skops", "demo.png"):
+    assert code == 0 and "k-means" in out and "with 20 labels" in out and "warning" not in err
+    for path in ("digits.csv", "digits-labels.csv", "digits.skops", "digits.png", "report.html"):
         assert Path("demo", path).stat().st_size > 0 and f"demo/{path}" in out
-    data, model = read_rows("demo/digits-3-8.csv"), load_model("demo/digits-3-8.skops")
-    labels = read_rows("demo/digits-3-8-labels.csv").X[:, 1]
+    data, model = read_rows("demo/digits.csv"), load_model("demo/digits.skops")
+    labels = read_rows("demo/digits-labels.csv").X[:, 1]
     np.testing.assert_array_equal(model.predict(data.X), labels)
-    # Margins see what k-means cannot: a wide cloud around a narrow one.
-    clouds = demo.compare("clouds", *demo.ringnorm())
-    assert clouds["maxmargin"]["accuracy"] > 0.9 > 0.8 > clouds["k-means"]["accuracy"]
-
-
-def test_demo_admits_defeat():
-    runs = [
-        {"name": name, "k-means": {"accuracy": theirs}, "maxmargin": {"accuracy": ours}}
-        for name, theirs, ours in [("a", 0.5, 0.9), ("b", 0.9, 0.9), ("c", 0.9, 0.8)]
-    ]
-    told = demo._told_contest(runs)
-    assert told == "  maxmargin is better on 1, equal on 1, worse on 1 (by 10.0% on c)"
+    commands = re.findall(r"^  maxmargin (\w+) (.*)$", out, re.M)
+    assert [name for name, _ in commands] == ["check", "fit", "report"]
+    for name, rest in commands:
+        assert cli.make_parser(name).parse_args([name, *rest.split()]).command == name
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -1,4 +1,4 @@
-"""``maxmargin demo``: a comparison with k-means on data that comes with scikit-learn."""
+"""``maxmargin demo``: handwritten digits beside k-means, without labels and with twenty."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ import argparse
 import contextlib
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from .data import table_of, told_files
 
-SUMMARY = "cluster data that comes with scikit-learn and compare with k-means"
+SUMMARY = "cluster handwritten digits beside k-means, without labels and with twenty"
 EXAMPLE = "maxmargin demo --out demo"
-DIGITS = tuple(range(10))
-# All that is told about the data: two clusters, about equally large.
-BALANCE = 0.94
-SHOWN = (3, 8)
-METHODS = ("k-means", "maxmargin")
+STEP = 2  # every second digit: all of them take twice the time
+PER_CLASS = 2  # known labels
+SHOWN = 20  # uncertain rows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,142 +27,142 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Compare with k-means: on all 45 pairs of digits, not on the ones that look best."""
-    from sklearn.datasets import load_digits, make_circles
+    """Cluster the digits, learn from twenty labels, and write what was found."""
+    from sklearn.cluster import KMeans
+    from sklearn.datasets import load_digits
+    from sklearn.svm import SVC
+
+    from maxmargin import MaxMarginClustering
 
     folder = Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
-    digits = load_digits()
-    rings = make_circles(400, noise=0.06, factor=0.45, random_state=0)
-    compare("compile", rings[0][:40], rings[1][:40])
-    pairs = [
-        compare(f"{a}-{b}", *digit_pair(digits, a, b))
-        for a, b in _watched(list(combinations(DIGITS, 2)))
-    ]
-    clouds, ring = compare("clouds", *ringnorm()), compare("rings", *rings)
-    drawn = {run["name"]: run.pop("model") for run in (*pairs, clouds, ring)}
-    rows = {"rings": rings[0], "3-8": digit_pair(digits, *SHOWN)[0]}
-    wrote = _write_shown(folder, drawn["3-8"], rows["3-8"])
-    if find_spec("matplotlib"):
-        wrote["picture"] = str(folder / "demo.png")
-        _draw(wrote["picture"], [(drawn[name], X) for name, X in rows.items()], pairs)
+    X, digit = (array[::STEP] for array in load_digits(return_X_y=True))
+    model = MaxMarginClustering(10, random_state=0, n_jobs=-1)
+    free = _compared(
+        {"k-means": KMeans(10, n_init=10, random_state=0), "maxmargin": model},
+        lambda estimator: estimator.fit(X).labels_,
+        digit,
+    )
+    known = _few_labels(digit)
+    hidden = known < 0
+    few = MaxMarginClustering(10, random_state=0, n_jobs=-1)
+    with_labels = _compared(
+        {"SVC": SVC(C=10).fit(X[~hidden], digit[~hidden]), "maxmargin": few},
+        lambda e: (e.fit(X, partial_labels=known).labels_ if e is few else e.predict(X))[hidden],
+        digit[hidden],
+    )
     return {
-        "results": {
-            "All 45 pairs of handwritten digits: mean accuracy, total time": pairs,
-            "Two clouds of different width in 20 dimensions": [clouds],
-            "Two rings, one around the other": [ring],
-        },
-        "wrote": wrote,
+        "n_rows": len(X),
+        "without_labels": free,
+        "n_sure": int((model.confidence_ > 0.9).sum()),
+        "stability": model.stability_,
+        "uncertain": _uncertain(model)[:5].tolist(),
+        "n_known": int((~hidden).sum()),
+        "with_labels": with_labels,
+        "wrote": _write(folder, model, X),
     }
 
 
-def _watched(pairs: list[Any]) -> Any:
-    """Show a bar on a terminal while pairs are clustered."""
-    from rich.console import Console
-    from rich.progress import track
+def _compared(estimators: dict[str, Any], labels_of: Any, truth: Any) -> dict[str, Any]:
+    """Return the adjusted Rand index, accuracy and wall time of each estimator."""
+    from maxmargin.metrics import adjusted_rand_score, clustering_accuracy
 
-    console, hidden = Console(stderr=True), not sys.stderr.isatty()
-    title = "pairs of handwritten digits"
-    return track(pairs, title, console=console, transient=True, disable=hidden)
+    found = {}
+    for name, estimator in estimators.items():
+        start = time.perf_counter()
+        with contextlib.redirect_stdout(sys.stderr):
+            labels = labels_of(estimator)
+        found[name] = {
+            "ari": float(adjusted_rand_score(truth, labels)),
+            "accuracy": float(clustering_accuracy(truth, labels)),
+            "seconds": time.perf_counter() - start,
+        }
+    return found
 
 
-def digit_pair(digits: Any, a: int, b: int) -> tuple[Any, Any]:
-    """Return the images of two digits and which is which."""
-    chosen = (digits.target == a) | (digits.target == b)
-    return digits.data[chosen], (digits.target[chosen] == b).astype(int)
-
-
-def ringnorm(n_rows: int = 500, n_columns: int = 20, seed: int = 0) -> tuple[Any, Any]:
-    """Return Breiman's ringnorm: a wide normal cloud around a narrow one, n_rows of each."""
+def _few_labels(digit: Any) -> Any:
+    """Return the classes of a few rows of each class, drawn at random; -1 for the others."""
     import numpy as np
 
-    rng = np.random.default_rng(seed)
-    wide = 2 * rng.normal(size=(n_rows, n_columns))
-    narrow = rng.normal(size=(n_rows, n_columns)) + 2 / np.sqrt(n_columns)
-    return np.concatenate([wide, narrow]), np.repeat([0, 1], n_rows)
+    rng, known = np.random.default_rng(0), np.full(len(digit), -1)
+    for h in range(10):
+        rows = rng.choice(np.flatnonzero(digit == h), PER_CLASS, replace=False)
+        known[rows] = h
+    return known
 
 
-def compare(name: str, X: Any, truth: Any) -> dict[str, Any]:
-    """Return accuracy and time of k-means and of ours, each on one thread, and our model."""
-    from sklearn.cluster import KMeans
-
-    from maxmargin import AlternatingMarginClustering
-    from maxmargin._threads import one_thread
-    from maxmargin.metrics import clustering_accuracy
-
-    model = AlternatingMarginClustering(2, balance=BALANCE, random_state=0)
-    result: dict[str, Any] = {"name": name, "model": model}
-    for method, estimator in zip(METHODS, (KMeans(2, n_init=10, random_state=0), model)):
-        start = time.perf_counter()
-        with one_thread(), contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "balance=")  # the closing line says what was given
-            labels = estimator.fit(X).labels_
-        seconds = time.perf_counter() - start
-        result[method] = {"accuracy": clustering_accuracy(truth, labels), "seconds": seconds}
-    return result
+def _uncertain(model: Any) -> Any:
+    """Return all rows, the least confident first."""
+    return model.confidence_.argsort(kind="stable")
 
 
-def _write_shown(folder: Path, model: Any, rows: Any) -> dict[str, str]:
-    """Write data, labels and model of one pair, the first in the paper."""
+def _write(folder: Path, model: Any, X: Any) -> dict[str, str]:
+    """Write data, labels, model, the page about them and, if possible, a picture."""
     import pandas as pd
 
+    from maxmargin import report
     from maxmargin._files import atomic_write
-    from maxmargin.display import row_margins
     from maxmargin.io import write_labels
     from maxmargin.persistence import save_model
 
-    stem = folder / "digits-{}-{}".format(*SHOWN)
-    wrote = {"data": f"{stem}.csv", "labels": f"{stem}-labels.csv", "model": f"{stem}.skops"}
-    frame = pd.DataFrame(rows.astype(int)).add_prefix("pixel")
+    names = {"data": "digits.csv", "labels": "digits-labels.csv", "model": "digits.skops"}
+    wrote = {what: str(folder / name) for what, name in (names | {"report": "report.html"}).items()}
+    frame = pd.DataFrame(X.astype(int)).add_prefix("pixel")
     with atomic_write(wrote["data"]) as partial:
         frame.to_csv(partial, index=False)
-    margins = row_margins(model.decision_function(rows))
-    write_labels(wrote["labels"], model.labels_, margins=margins)
+    write_labels(wrote["labels"], model.labels_, confidence=model.confidence_)
     save_model(model, wrote["model"])
+    report(model, X, images=(8, 8), title="Handwritten digits").save(wrote["report"])
+    if find_spec("matplotlib"):
+        wrote["picture"] = str(folder / "digits.png")
+        _draw(wrote["picture"], model, X)
     return wrote
 
 
-def _draw(path: str, drawn: list[Any], pairs: list[dict[str, Any]]) -> None:
+def _draw(path: str, model: Any, X: Any) -> None:
+    """Draw the most typical digit of each cluster above the least certain digits."""
+    import numpy as np
     from matplotlib.figure import Figure
 
     from maxmargin._files import atomic_write
-    from maxmargin.display import plot_clusters, plot_comparison
 
-    figure = Figure(figsize=(13.5, 4.6), layout="constrained")
-    axes = figure.subplots(1, 3)
-    for ax, (model, X), title in zip(axes, drawn, ("two rings", "handwritten 3 and 8")):
-        plot_clusters(model, X, ax=ax).set_title(title, pad=34)
-    theirs, ours = ([1 - pair[method]["accuracy"] for pair in pairs] for method in METHODS)
-    plot_comparison(theirs, ours, [pair["name"] for pair in pairs], axes[2])
-    axes[2].set_title("error on all 45 pairs of digits", pad=34)
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=[1, 2])
+    rows = {above: model.exemplar_indices_, below: _uncertain(model)[:SHOWN]}
+    for ax, title in ((above, "the most typical digit of each cluster"), (below, "least certain")):
+        tiles = np.pad(X[rows[ax]].reshape(-1, 8, 8), ((0, 0), (1, 1), (2, 2)))
+        ax.imshow(np.vstack([np.hstack(tiles[i : i + 10]) for i in range(0, len(tiles), 10)]),
+                  cmap="gray_r")  # fmt: skip
+        ax.set_title(title)
+        ax.axis("off")
     with atomic_write(path) as partial:
-        figure.savefig(partial, dpi=120)
+        figure.savefig(partial, dpi=110)
 
 
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
-    for title, runs in result["results"].items():
-        yield f"{title}:"
-        rows = []
-        for method in METHODS:
-            accuracy = sum(run[method]["accuracy"] for run in runs) / len(runs)
-            seconds = sum(run[method]["seconds"] for run in runs)
-            rows.append((method, f"{accuracy:.1%}", f"{seconds:.2f}"))
-        yield table_of(("method", "accuracy", "seconds"), rows)
-        if len(runs) > 1:
-            yield _told_contest(runs)
-    yield f"maxmargin was told n_clusters=2 and balance={BALANCE} (clusters of about equal size)."
-    yield told_files(result["wrote"])
-    if "picture" not in result["wrote"]:
+    n, wrote = result["n_rows"], result["wrote"]
+    yield f"{n:,} handwritten digits; nothing is given but the number of clusters, 10:"
+    yield _told(result["without_labels"])
+    yield (
+        f"stability {result['stability']:.2f}; {result['n_sure'] / n:.0%} of the rows have a "
+        f"confidence above 0.9; least certain: rows {', '.join(map(str, result['uncertain']))}"
+    )
+    known = f"{result['n_known']} labels, {PER_CLASS} of each digit"
+    yield f"\nThe same with {known}; on the other rows:"
+    yield _told(result["with_labels"])
+    yield told_files(wrote)
+    if "picture" not in wrote:
         yield 'no picture: pip install "maxmargin[plot]"'
-    yield f"next: maxmargin fit {result['wrote']['data']} -k 2 --out labels.csv"
+    yield f"\nOpen {wrote['report']} in a browser. Then try:"
+    yield f"  maxmargin check {wrote['data']}"
+    yield f"  maxmargin fit {wrote['data']} -k 10 --out labels.csv --model model.skops"
+    yield f"  maxmargin report model.skops {wrote['data']} --out page.html"
 
 
-def _told_contest(runs: list[dict[str, Any]]) -> str:
-    """On how many sets each is better, and our worst defeat."""
-    leads = [run["maxmargin"]["accuracy"] - run["k-means"]["accuracy"] for run in runs]
-    better, worse = sum(lead > 0 for lead in leads), sum(lead < 0 for lead in leads)
-    last = min(range(len(runs)), key=leads.__getitem__)
-    told = f"  maxmargin is better on {better}, equal on {len(runs) - better - worse}"
-    defeat = f" (by {-leads[last]:.1%} on {runs[last]['name']})" if worse else ""
-    return f"{told}, worse on {worse}{defeat}"
+def _told(found: dict[str, Any]) -> Any:
+    rows = [
+        (name, f"{f['ari']:.2f}", f"{f['accuracy']:.1%}", f"{f['seconds']:.1f}")
+        for name, f in found.items()
+    ]
+    return table_of(("method", "adjusted Rand index", "accuracy", "seconds"), rows)
