@@ -131,7 +131,7 @@ def _draw(path: str, model: Any, X: Any) -> None:
     rows = {above: model.exemplar_indices_, below: _uncertain(model)[:SHOWN]}
     for ax, title in ((above, "the most typical digit of each cluster"), (below, "least certain")):
         tiles = np.pad(X[rows[ax]].reshape(-1, 8, 8), ((0, 0), (1, 1), (2, 2)))
-        ax.imshow(np.vstack([np.hstack(tiles[i : i + 10]) for i in range(0, len(tiles), 10)]),
+        ax.imshow(np.vstack([np.hstack(list(tiles[i : i + 10])) for i in range(0, len(tiles), 10)]),
                   cmap="gray_r")  # fmt: skip
         ax.set_title(title)
         ax.axis("off")
