@@ -126,7 +126,8 @@ def linear_alternating(X, k, seed, links=None, *, C, **params) -> Clusters:
     )  # fmt: skip
     found = _fitted(model.fit(X))
     # At the end labels are the signs of the scores: y f = |f|.
-    shares = np.histogram(np.abs(model.decision_function(X)), MARGIN_BINS)[0] / X.shape[0]
+    margins = np.abs(model.decision_function(X))
+    shares = np.histogram(margins, MARGIN_BINS)[0] / margins.size
     return replace(found, curves={"margins": (100.0 * shares).tolist()})
 
 

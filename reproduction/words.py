@@ -108,7 +108,7 @@ def results_table(study: Study) -> pd.DataFrame:
         **{name: pd.Series(values, dtype="boolean") for name, values in verdicts.items()},
         setting=[row.setting for row in rows],
         why=[row.why for row in rows],
-    )[COLUMNS]
+    ).reindex(columns=COLUMNS)
 
 
 def board(study: Study) -> pd.DataFrame:

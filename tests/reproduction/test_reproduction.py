@@ -49,7 +49,7 @@ from reproduction.plan import (
 from reproduction.runner import Results, run_units
 from reproduction.scoreboard import TOLERANCE, Row, curve_lines, picked, shares
 from reproduction.study import load_paper, parse_names, run_study, tables_of
-from reproduction.words import verdict
+from reproduction.words import results_table, verdict
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reproduction.md"
@@ -437,6 +437,19 @@ def test_the_terminal_shows_the_three_figures(quick, capsys):
     assert re.search(
         r"iris +UMC-RLS +ari +0.96 .*0\.\d{3} +0\.\d{3} +0\.\d{3} +(not )?reached", out
     )
+
+
+def test_a_study_of_a_figure_alone_has_no_rows(tmp_path):
+    wanted = parse_names(["least_squares:figure-3"])
+    study = run_study(wanted, tmp_path, quick=True, online=False, minutes=0)
+    assert results_table(study).empty
+
+
+def test_margins_are_shares_of_the_rows():
+    X, _ = make_blobs(60, 2, centers=2, random_state=0)
+    params = {"loss": "laplacian", "balance": 0.9, "init": "k-means"}
+    found = METHODS["alternating, linear"].run(X, 2, 0, None, C=1.0, **params)
+    assert sum(found.curves["margins"]) == pytest.approx(100.0)
 
 
 def test_a_study_of_all_papers_without_data_has_a_report_for_each(tmp_path):
