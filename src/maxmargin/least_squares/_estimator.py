@@ -55,7 +55,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         Number of attempts to improve the best labels by reassigning the rows of two clusters.
         "auto" is half the number of clusters.
     n_shakes : int, default=21
-        Number of rounds of "shaking".
+        Number of rounds of "shaking", at most 1000.
     cooling : float, default=0.5
         Factor below 1 of the number of rows that clusters claim, from one round of "shaking" to the
         next.
@@ -134,7 +134,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
         "center": ["boolean"],
         "cluster_sizes": [None, StrOptions({"adaptive"}), "array-like"],
         "n_kicks": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "n_shakes": [Interval(Integral, 1, None, closed="left")],
+        "n_shakes": [Interval(Integral, 1, 1000, closed="both")],
         "cooling": [Interval(Real, 0, 1, closed="neither")],
         "partial_start": [StrOptions({"auto", "supervised", "grow"})],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
