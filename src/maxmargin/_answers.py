@@ -245,11 +245,11 @@ class AnswerLog:
         if self.file is not None:
             self.file.close()
 
-    def append(self, answer: Answer) -> None:
-        """Write an answer; when this returns it is on the disk."""
+    def append(self, *answers: Answer) -> None:
+        """Write answers; when this returns they are on the disk."""
         if self.file is not None:
-            _write_through(self.file, _line(answer).encode())
-        self.answers.append(answer)
+            _write_through(self.file, "".join(map(_line, answers)).encode())
+        self.answers.extend(answers)
 
     def undo(self, rows: tuple[int, int] | None = None) -> Answer | None:
         """Take back the last answer, or the last one about two rows, and return it."""

@@ -23,7 +23,9 @@ CARD_ROWS = 6  # most and least certain rows of a card
 CELL_BYTES = PICTURE_BYTES = 3_500_000
 
 
-def fitted_view(model: Any, rows: Rows, labels: Any = None, scores: Any = None) -> dict[str, Any]:
+def fitted_view(
+    model: Any, rows: Rows, labels: Any = None, scores: Any = None, explain: bool = True
+) -> dict[str, Any]:
     """Return everything that the data and the fitted model determine.
 
     Parameters
@@ -36,6 +38,8 @@ def fitted_view(model: Any, rows: Rows, labels: Any = None, scores: Any = None) 
         Clusters of the rows; by default those of ``predict``.
     scores : ndarray of shape (n_samples, n_clusters), optional
         ``model.decision_function`` of all rows, if it is known.
+    explain : bool, default=True
+        Whether to find the columns that set clusters apart.
     """
     if scores is None:
         scores = np.asarray(_quietly(model.decision_function, rows.X))
@@ -45,7 +49,7 @@ def fitted_view(model: Any, rows: Rows, labels: Any = None, scores: Any = None) 
     shown = _shown(rows.n, np.concatenate([*certain, *unsure]))
     Z = model[:-1].transform(rows.take(shown)) if last is not model else rows.take(shown)
     measure, level = _certainty(last, Z, scores[shown])
-    features = _features(model, rows, labels, shown)
+    features = _features(model, rows, labels, shown) if explain else {}
     columns = _columns(rows, features)
     sizes = np.bincount(labels, minlength=k)
     return {

@@ -39,7 +39,14 @@ from ..metrics import clustering_accuracy
 RELATIONS = ("same", "different", DONT_KNOW)
 LISTED = 200  # answers in the list on the page
 MOVED_ROWS = 12  # rows that moved, as examples
+CANDIDATES = 10_000  # random rows among which the next question is chosen
 SECONDS = 10.0  # of the first fit, as long as none is known
+
+
+def _pairs(answers: list[Answer]) -> np.ndarray:
+    """Return rows and codes of the links, of shape (m, 3)."""
+    found = [(*a[:2], a.code) for a in pairs_of(answers) if a.code and a.row_a != a.row_b]
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
 class Conflict(ValueError):
@@ -126,6 +133,8 @@ class ClusterExplorer:
         self._view, self._number_view = b"null", None  # type: tuple[bytes, dict | None]
         self._moved: dict[str, Any] | None = None
         self._columns: list[int] = []
+        some = self._random.choice(self.rows.n, min(self.rows.n, CANDIDATES), replace=False)
+        self._candidates = np.sort(some)
         self._began, self._seconds = 0.0, SECONDS
         self._said = self._fitted_said = 0  # what was said or taken back, and what the fit knew
         self._again = False  # whether another fit follows the running one
@@ -144,10 +153,13 @@ class ClusterExplorer:
         """The links that were said, and those between clusters with different names."""
         return self._links(self.log.answers)
 
-    def _links(self, answers: list[Answer]) -> PairwiseConstraints:
-        pairs = [answer for answer in pairs_of(answers) if answer.row_a != answer.row_b]
-        must, cannot = ([a[:2] for a in pairs if a.code == code] for code in (1, -1))
-        return PairwiseConstraints(self.rows.n, must, cannot)
+    def _links(self, answers: list[Answer], rows: np.ndarray | None = None) -> PairwiseConstraints:
+        """Return the links between all rows, or between some that all links are about."""
+        pairs, n = _pairs(answers), self.rows.n
+        if rows is not None:
+            pairs[:, :2], n = np.searchsorted(rows, pairs[:, :2]), len(rows)
+        must, cannot = (pairs[pairs[:, 2] == code, :2] for code in (1, -1))
+        return PairwiseConstraints(n, must, cannot)
 
     @property
     def names(self) -> list[str]:
@@ -228,12 +240,15 @@ class ClusterExplorer:
     def _question(self, body: dict) -> dict[str, Any]:
         if self.scores is None:
             return {"question": None}
-        links = self._links([*self.log.answers, *self._provisional()])
-        asked = {tuple(sorted(a[:2])) for a in self.log.answers}
-        pairs = suggested_pairs(self.scores, 1, links, self._random, asked)
+        known = [*self.log.answers, *self._provisional()]
+        told = np.array([a[:2] for a in known]).reshape(-1, 2)
+        rows = np.union1d(self._candidates, told)
+        asked = np.searchsorted(rows, told).tolist()
+        links = self._links(known, rows)
+        pairs = suggested_pairs(self.scores[rows], 1, links, self._random, asked)
         if len(pairs) == 0:
             return {"question": None}
-        a, b = map(int, pairs[0])
+        a, b = rows[pairs[0]].tolist()
         cluster = int(self.labels[b])
         return {"question": {"rows": [a, b], "cluster": cluster}} | self._content([a, b])
 
@@ -277,9 +292,9 @@ class ClusterExplorer:
     def _assign(self, body: dict) -> None:
         rows, cluster = self._checked_rows(body, most=1000), self._checked_cluster(body)
         anchor = self._anchored(cluster)
-        for row in rows:
-            if row != anchor and self.constraints.relation(row, anchor) != 1:
-                self._say(Answer(row, anchor, "same"))
+        said = {answer[:2] for answer in self.log.answers if answer.code == 1}
+        new = (row for row in dict.fromkeys(rows) if row != anchor and (row, anchor) not in said)
+        self._say(*(Answer(row, anchor, "same") for row in new))
 
     def _name(self, body: dict) -> None:
         name = body.get("name")
@@ -321,20 +336,24 @@ class ClusterExplorer:
         self._said += 1
         return {"taken": [*taken[:2], taken.relation]}
 
-    def _say(self, answer: Answer) -> None:
-        """Record an answer, unless it contradicts what is known."""
-        before, after = self.log.answers, [*self.log.answers, answer]
+    def _say(self, *answers: Answer) -> None:
+        """Record answers, unless they contradict what is known."""
+        before, after = self.log.answers, [*self.log.answers, *answers]
         k = number_of(after, last_step(self._start).n_clusters)
-        found = self._links(after).contradiction(k)
-        if found is not None and self._links(before).contradiction(self.n_clusters) is None:
+        if self._contradictory(after, k) and not self._contradictory(before, self.n_clusters):
+            found = self._links(after).contradiction(k)
             raise Conflict(
                 f"This contradicts what was said: {found}. Nothing was recorded; take an earlier "
                 "answer back, or change the number of clusters."
             )
-        self.log.append(answer)
-        self._said += 1
+        self.log.append(*answers)
+        self._said += len(answers)
         if 0 < self.refit_every <= self._said - self._fitted_said and self._thread is None:
             self.refit()
+
+    def _contradictory(self, answers: list[Answer], k: int | None) -> bool:
+        rows = np.unique(_pairs(answers)[:, :2])  # few: the links of all rows would take longer
+        return len(rows) > 0 and self._links(answers, rows).contradiction(k) is not None
 
     def _anchor(self, cluster: int) -> int:
         """Return the row that stands for a cluster: a named one, or the most certain one."""
@@ -464,7 +483,7 @@ class ClusterExplorer:
         last = last_step(model)
         Z = self.rows.X if last is model else self._prepared_rows()
         scores = np.asarray(last.decision_function(Z))
-        view = fitted_view(model, self.rows, labels, scores)
+        view = fitted_view(model, self.rows, labels, scores, explain=self.rows.has_cells)
         if self._number_view is None:
             self._number_view = number_view(model, self.rows) or {}
         view |= {"title": self.title, "number": self._number_view or None}

@@ -182,6 +182,7 @@ def serve(explorer: ClusterExplorer, port: int, ready: Callable[[str], None]) ->
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
+        listener.listen()  # a browser that is faster than the server waits for it
         port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
         hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         app = make_app(explorer, token, hosts)

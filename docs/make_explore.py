@@ -1,0 +1,74 @@
+"""Make the pictures of docs/explore.md: python docs/make_explore.py (needs Chromium)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits, load_wine
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from maxmargin import MaxMarginClustering, report
+from maxmargin.app import ClusterExplorer
+from maxmargin.app._server import serve
+from tests._browser import Browser
+
+HOVER = "document.querySelector('.chip').dispatchEvent(new MouseEvent('mouseenter'))"
+
+
+def report_picture(path: Path) -> None:
+    wine = load_wine(as_frame=True).data
+    model = MaxMarginClustering(3, random_state=0).fit(wine)
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "wine.html")
+        report(model, wine, title="wine.csv").save(page)
+        with Browser(1200, 1120) as browser:
+            browser.open(page.as_uri())
+            browser.run(HOVER)
+            browser.screenshot(path)
+
+
+def page_pictures(question: Path, moved: Path) -> None:
+    digits = load_digits(as_frame=True)
+    rows, truth = digits.data[:600], digits.target[:600].to_numpy()
+    model = MaxMarginClustering(10, n_resamples=3, random_state=0)
+    explorer = ClusterExplorer(model, rows, title="digits.csv", refit_every=0)
+    explorer.refit(wait=True)
+    addresses: list[str] = []
+    arguments = (explorer, 0, addresses.append)
+    threading.Thread(target=serve, args=arguments, daemon=True).start()
+    while not addresses:
+        time.sleep(0.05)
+    names = "zero one two three four five six seven eight nine".split()
+    with Browser(1200, 1000) as browser:
+        browser.open(addresses[0], "document.querySelector('.question[data-rows]')")
+        for c in range(10):
+            view = explorer.handle("state", {})
+            seen = truth[explorer.labels == c]
+            name = names[int(np.bincount(seen).argmax())]
+            if name not in view["names"]:
+                explorer.handle("name", {"fit": 1, "cluster": c, "name": name})
+        time.sleep(4)  # the page looks for news
+        browser.screenshot(question)
+        for _ in range(20):
+            a = explorer.handle("question", {})["question"]["rows"][0]
+            state = explorer.handle("state", {})
+            if names[truth[a]] in state["names"]:
+                cluster = state["names"].index(names[truth[a]])
+                explorer.handle("assign", {"fit": 1, "rows": [a], "cluster": cluster})
+        browser.click("#refit")
+        browser.wait("document.body.innerText.includes('The last fit moved')", 300)
+        time.sleep(1)
+        browser.screenshot(moved)
+
+
+if __name__ == "__main__":
+    images = DOCS / "images"
+    report_picture(images / "report.png")
+    page_pictures(images / "explore-question.png", images / "explore-moved.png")
