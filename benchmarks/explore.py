@@ -111,7 +111,8 @@ def person(answers: int, kinds: list[str], seed: int) -> None:
             np.savetxt(path, X, delimiter=",", header=names, comments="", fmt="%g")
             with Server(path, "-k", "10", "--seed", str(seed)) as server:
                 server.wait()
-                found = [f"0: {clustering_accuracy(y, server.labels()):.4f}"]
+                start = clustering_accuracy(y, server.labels())
+                print(f"{kind}: {start:.4f} before the first answer", flush=True)
                 someone = Person(server, y, kind, seed)
                 if kind != "random pairs":
                     someone.name_clusters()
@@ -121,8 +122,8 @@ def person(answers: int, kinds: list[str], seed: int) -> None:
                         server.post("refit")
                         state = server.wait()
                         accuracy = clustering_accuracy(y, server.labels())
-                        found.append(f"{someone.answers}: {accuracy:.4f}")
-                print(f"{kind:<14}", "  ".join(found), state["error"] or "", flush=True)
+                        told = f"  {someone.answers} answers: {accuracy:.4f}"
+                        print(told, state["error"] or "", flush=True)
 
 
 def speed(n: int, d: int) -> None:
