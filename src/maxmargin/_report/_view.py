@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.decomposition import PCA
 
 from .._core.model import lead_of
@@ -156,7 +157,7 @@ def _maps(Z: Any, scores: np.ndarray) -> list[dict[str, Any]]:
     Z = Z if sparse.issparse(Z) else np.asarray(Z, dtype=float)
     found = []
     if scores.shape[1] > 2:
-        found.append(("scores of the model", "", "", PCA(2, random_state=0).fit_transform(scores)))
+        found.append(("scores of the model", "", "", _star(scores)))
     else:
         found.append(("scores of the model", *_margin_map(Z, scores)))
     if Z.shape[1] == 2 and not sparse.issparse(Z):
@@ -169,6 +170,21 @@ def _maps(Z: Any, scores: np.ndarray) -> list[dict[str, Any]]:
         {"name": name, "axes": [x, y], "x": _short(plane[:, 0]), "y": _short(plane[:, 1])}
         for name, x, y, plane in found
     ]
+
+
+def _star(scores: np.ndarray) -> np.ndarray:
+    """Return points between the corners of a polygon, one for each cluster, by their scores."""
+    k, labels = scores.shape[1], scores.argmax(axis=1)
+    plane = PCA(2, random_state=0).fit_transform(scores)
+    middles = np.array(
+        [plane[labels == c].mean(axis=0) if c in labels else (0, 0) for c in range(k)]
+    )
+    # Clusters that are neighbours in the plane become neighbours on the circle.
+    place = np.argsort(np.argsort(np.arctan2(middles[:, 1], middles[:, 0])))
+    angles = 2 * np.pi * place / k
+    # The scale at which a typical row is near its corner, but not on it.
+    unit = max(float(np.median(lead_of(scores, labels))) / 2, 1e-12)
+    return softmax(scores / unit, axis=1) @ np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def _margin_map(Z: Any, scores: np.ndarray) -> tuple[str, str, np.ndarray]:
