@@ -1,8 +1,7 @@
-"""Make the pictures of docs/explore.md: python docs/make_explore.py (needs Chromium)."""
+"""Make the pictures of docs/explore.md: python -m docs.make_explore (needs Chromium)."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
 import time
@@ -11,14 +10,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits, load_wine
 
-DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent))
-
 from maxmargin import MaxMarginClustering, report
 from maxmargin.app import ClusterExplorer
 from maxmargin.app._server import serve
 from tests._browser import Browser
 
+DOCS = Path(__file__).parent
 HOVER = "document.querySelector('.chip').dispatchEvent(new MouseEvent('mouseenter'))"
 
 
@@ -45,7 +42,7 @@ def page_pictures(question: Path, moved: Path) -> None:
     threading.Thread(target=serve, args=arguments, daemon=True).start()
     while not addresses:
         time.sleep(0.05)
-    names = "zero one two three four five six seven eight nine".split()
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     with Browser(1200, 1000) as browser:
         browser.open(addresses[0], "document.querySelector('.question[data-rows]')")
         for c in range(10):
