@@ -225,32 +225,27 @@ class PairwiseConstraints:
         >>> links.must_link, links.cannot_link
         (array([[1, 2]]), array([[1, 0]]))
         """
-        names = (
-            list(columns)
-            if columns is not None
-            else list(frame.columns if hasattr(frame, "columns") else frame)[:3]
-        )
+        names = list(frame)[:3] if columns is None else list(columns)
         if len(names) != 3:
             raise ValueError(f"columns must name two columns of ids and a relation, got {names}.")
         first, second, relation = (np.asarray(frame[name]) for name in names)
-        if row_ids is None:
-            if n_samples is None:
-                raise ValueError("from_frame needs row_ids or n_samples.")
-        else:
+        if row_ids is not None:
             n_samples = len(row_ids)
-            first, second = (
-                _places(row_ids, ids, name) for ids, name in zip((first, second), names)
-            )
+            first, second = _places(row_ids, first, names[0]), _places(row_ids, second, names[1])
+        elif n_samples is None:
+            raise ValueError("from_frame needs row_ids or n_samples.")
         same = _relations(relation)
         pairs = np.stack([first, second], axis=1) if len(same) else np.empty((0, 2), int)
         weights = np.ones(len(same)) if weight is None else np.asarray(frame[weight], float)
-        return cls(
-            n_samples,
-            pairs[same],
-            pairs[~same],
-            must_weight=weights[same],
-            cannot_weight=weights[~same],
-        )
+        return cls._of_pairs(n_samples, pairs, same, weights)
+
+    @classmethod
+    def _of_pairs(
+        cls, n_samples: Any, pairs: np.ndarray, same: np.ndarray, weights: np.ndarray
+    ) -> PairwiseConstraints:
+        """Return links of both kinds from arrays with an entry for each link."""
+        kinds = pairs[same], pairs[~same]
+        return cls(n_samples, *kinds, must_weight=weights[same], cannot_weight=weights[~same])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the links as csv: ``row_a, row_b, relation, weight`` under a line with n_samples.
@@ -298,13 +293,7 @@ class PairwiseConstraints:
             same = np.array([answer.relation in MUST for answer in answers], bool)
             pairs = np.array([answer[:2] for answer in answers], np.int64).reshape(-1, 2)
             weights = np.array([answer.weight for answer in answers], float)
-            return cls(
-                n_samples,
-                pairs[same],
-                pairs[~same],
-                must_weight=weights[same],
-                cannot_weight=weights[~same],
-            )
+            return cls._of_pairs(n_samples, pairs, same, weights)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from error
 
@@ -487,14 +476,8 @@ class PairwiseConstraints:
             The selected links.
         """
         links = self.links().take(keep)
-        pairs, same = np.stack([links.first, links.second], axis=1), links.same
-        return PairwiseConstraints(
-            self.n_samples,
-            pairs[same],
-            pairs[~same],
-            must_weight=links.weights[same],
-            cannot_weight=links.weights[~same],
-        )
+        pairs = np.stack([links.first, links.second], axis=1)
+        return PairwiseConstraints._of_pairs(self.n_samples, pairs, links.same, links.weights)
 
     def _checked_labels(self, labels: Any) -> np.ndarray:
         given = np.asarray(labels)

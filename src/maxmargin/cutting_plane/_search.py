@@ -403,37 +403,12 @@ def search(
         few, task_few = some, task_there
         candidates = [held(some, given[at], task_there)]
         rivals += candidates
-    opened: list[Problem] = []
-    objectives: list[float] = []
+    # The candidates' criterion prefers even sizes. If F does not, their descents end close to one
+    # another; kicks of the best labels find a lower F.
+    n_starts = N_STARTS if isinstance(n_init, str) else n_init
+    n_kicks = 0 if task.entropy or given is not None else n_starts // 2
+    ranked, objectives = explored(candidates, few, task_few, n_kicks, rng)
     paper = task.nesting == "paper"
-    for labels in candidates:
-        problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
-        if paper:
-            problem.follow_paper()
-        else:  # no further than it takes to see that others are better
-            rank = sorted(objectives)[:WANDERERS]
-            problem.solve(OPENING, above=rank[-1] if len(rank) == WANDERERS else np.inf)
-        opened.append(problem)
-        objectives.append(problem.objective)
-    ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
-    if not paper:
-        ranked = ranked[:WANDERERS]
-        for problem in ranked:
-            problem.wander()
-        ranked.sort(key=lambda problem: problem.objective)
-        # The candidates' criterion prefers even sizes. If F does not, their descents end close to
-        # one another; kicks of the best labels find a lower F.
-        n_starts = N_STARTS if isinstance(n_init, str) else n_init
-        patience, since = 0 if task.entropy or given is not None else n_starts // 2, 0
-        while since < patience and problem.reason in (None, MAX_ITER):
-            best = ranked[0]
-            labels = kicked(best.host_labels(), np.asarray(few.known) >= 0, few.k, rng)
-            labels = held(few, labels, task_few)
-            problem = Problem(few.fresh(), task_few, task.opening).hold(labels)
-            problem.solve(OPENING)
-            problem.wander()
-            since = 0 if problem.objective < (1.0 - PROGRESS) * best.objective else since + 1
-            ranked = sorted([*ranked, problem], key=lambda problem: problem.objective)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
         finalists.append(problem)
@@ -448,20 +423,71 @@ def search(
     if not paper:
         best.descend(task.tol)
     best, compared = promised(best, rivals, some, task_there)
+    if some is not cuts:
+        best = followed_on_all(best, cuts, task, rng)
+    return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
+
+
+def explored(
+    candidates: list[np.ndarray],
+    cuts: LabelledCuts,
+    task: Task,
+    n_kicks: int,
+    rng: np.random.Generator,
+) -> tuple[list[Problem], list[float]]:
+    """Return problems on few rows by rising F, and the objective of each candidate's labels.
+
+    Only the best candidates are followed. Kicks end after ``n_kicks`` in a row without progress.
+    """
+    opened: list[Problem] = []
+    objectives: list[float] = []
+    for labels in candidates:
+        problem = Problem(cuts.fresh(), task, task.opening).hold(labels)
+        if task.nesting == "paper":
+            problem.follow_paper()
+        else:  # no further than it takes to see that others are better
+            rank = sorted(objectives)[:WANDERERS]
+            problem.solve(OPENING, above=rank[-1] if len(rank) == WANDERERS else np.inf)
+        opened.append(problem)
+        objectives.append(problem.objective)
+    ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
+    if task.nesting == "paper":
+        return ranked, objectives
+    ranked = ranked[:WANDERERS]
+    for problem in ranked:
+        problem.wander()
+    ranked.sort(key=lambda problem: problem.objective)
+    since = 0
+    while since < n_kicks and problem.reason in (None, MAX_ITER):
+        best = ranked[0]
+        labels = kicked(best.host_labels(), np.asarray(cuts.known) >= 0, cuts.k, rng)
+        problem = Problem(cuts.fresh(), task, task.opening).hold(held(cuts, labels, task))
+        problem.solve(OPENING)
+        problem.wander()
+        since = 0 if problem.objective < (1.0 - PROGRESS) * best.objective else since + 1
+        ranked = sorted([*ranked, problem], key=lambda problem: problem.objective)
+    return ranked, objectives
+
+
+def followed_on_all(
+    best: Problem, cuts: LabelledCuts, task: Task, rng: np.random.Generator
+) -> Problem:
+    """Follow the best problem of a sample on larger samples, then on all rows."""
     size, n, row_bytes = SAMPLE_ROWS, *cuts.rows.shape
     row_bytes *= cuts.rows.dtype.itemsize
+    some = None
     while some is not cuts:
         size *= GROWTH
         more = size if size <= n / 5 and size * row_bytes <= SAMPLE_BYTES else n
         some, task_there, _ = subsample(cuts, task, more, rng)
         try:
             best = Problem(some, task_there).follow(best)
-            best.follow_paper() if paper else best.descend(task.tol)
+            best.follow_paper() if task.nesting == "paper" else best.descend(task.tol)
             best.fill()
         except SchedulerLost as lost:
             lost.found = task.features, best.model[0], best.model[1] + best.prices
             raise
-    return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
+    return best
 
 
 def promised(
