@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 from maxmargin import open_rows
 from maxmargin._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from maxmargin._core.descent import descend
-from maxmargin._core.model import Model, lead_losses
+from maxmargin._core.model import Model
 from maxmargin._core.rows import cluster_means, scores
 from maxmargin._data import torch as device
 from maxmargin.metrics import adjusted_rand_score
@@ -35,9 +35,6 @@ class NearestMeanClustering(BaseMarginClustering):
         means, _, value = found.state
         return Model(fmap, means, -0.5 * (means**2).sum(axis=1), np.eye(self.n_clusters), value,
                      found.history, found.n_iter, found.stop_reason)  # fmt: skip
-
-    def _decision_losses(self, decision):
-        return lead_losses(decision)
 
 
 class Stage:

@@ -57,7 +57,7 @@ from ._callbacks import Interval, StrOptions, with_callbacks
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.links import Links
-from ._core.model import Model, lead_losses
+from ._core.model import Model
 from ._row_kinds import RBF, Kind, kind_of_rows
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
@@ -255,9 +255,6 @@ class MaxMarginClustering(BaseMarginClustering):
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         return self._settings(2, RBF).memory(n_samples, n_features)
-
-    def _decision_losses(self, decision):
-        return lead_losses(decision)
 
     # -- checks while the number of clusters is unknown -------------------------------------------
 

@@ -53,7 +53,15 @@ from ._core.features import (
     kernel_params,
 )
 from ._core.links import Links
-from ._core.model import Decided, Model, cluster_numbers, label_block, margin_block, trained
+from ._core.model import (
+    Decided,
+    Model,
+    cluster_numbers,
+    label_block,
+    lead_losses,
+    margin_block,
+    trained,
+)
 from ._core.rows import Block, Rows
 from ._data import row_source
 from ._data.source import BlockResult, MemoryRows, RowSource, SchedulerLost, check_magnitude
@@ -109,8 +117,7 @@ class BaseMarginClustering(
 ):
     """Base class of all margin clustering estimators; not for direct use.
 
-    A method implements ``_fit_model(data: FitInput) -> Model`` and ``_decision_losses(decision)``,
-    the losses of rows with given scores.
+    A method implements ``_fit_model(data: FitInput) -> Model``.
     """
 
     labels_: Any
@@ -124,8 +131,8 @@ class BaseMarginClustering(
         raise NotImplementedError
 
     def _decision_losses(self, decision: np.ndarray) -> np.ndarray:
-        """Return the loss of rows with these scores."""
-        raise NotImplementedError
+        """Return the loss of rows with these scores; here the hinge loss of their leads."""
+        return lead_losses(decision)
 
     @with_callbacks
     def fit(
@@ -378,8 +385,7 @@ class BaseMarginClustering(
             "stop_reason_": model.stop_reason,
             **model.extras,
         }
-        final = attributes["labels_"], found.lead
-        attributes |= self._label_attributes(*final, rows, data, model)
+        attributes |= self._label_attributes(attributes["labels_"], found.lead, rows, data, model)
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=5)
         if model.stop_reason == MAX_ITER:
@@ -427,11 +433,9 @@ class BaseMarginClustering(
 
     def _predict_attributes(self, model: Model, scale: float, checked: Any) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs, by name."""
-        names = {"n_features_in_": checked.n_features_in_}
-        if hasattr(checked, "feature_names_in_"):
-            names["feature_names_in_"] = checked.feature_names_in_
+        names, given = ("n_features_in_", "feature_names_in_"), vars(checked)
         return {
-            **names,
+            **{name: given[name] for name in names if name in given},
             "feature_map_": model.features,
             "feature_scale_": scale,
             "coef_": model.coef,

@@ -12,7 +12,7 @@ from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.features import KERNELS
-from .._core.model import Model, lead_losses
+from .._core.model import Model
 from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor
 from .._data.source import RowSource
@@ -221,9 +221,6 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    def _decision_losses(self, decision):
-        return lead_losses(decision)
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         cuts = 40 * self.n_clusters * 8  # bytes per feature

@@ -15,7 +15,7 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.features import is_text
-from .._core.model import Model, lead_losses
+from .._core.model import Model
 from .._core.rows import concat
 from .._data.source import RowSource
 from ._cuts import LabelledCuts
@@ -233,9 +233,6 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         roots = np.repeat(np.sqrt(weights), [m.rank for m in self.feature_map_.maps])
         found: np.ndarray = self._mapped(X, partial(feature_block, roots=roots), len(roots))
         return found
-
-    def _decision_losses(self, decision):
-        return lead_losses(decision)
 
     def _has_matrices(self) -> bool:
         """Whether columns of X stand for rows: kernel matrices are among the kernels."""

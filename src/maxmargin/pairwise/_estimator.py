@@ -13,7 +13,7 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_lab
 from .._callbacks import Interval, StrOptions, with_callbacks
 from .._core.dedup import FitInput
 from .._core.links import Links
-from .._core.model import Model, lead_losses
+from .._core.model import Model
 from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
@@ -276,9 +276,6 @@ class PairwiseMarginClustering(BaseMarginClustering):
                 f"{known!r}."
             )
         return suggested_pairs(scores, n, known, check_random_state(random_state))
-
-    def _decision_losses(self, decision):
-        return lead_losses(decision)
 
     def _checked_links(self, constraints, n: int, known) -> Links | None:
         if constraints is None:
