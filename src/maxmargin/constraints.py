@@ -225,7 +225,7 @@ class PairwiseConstraints:
         >>> links.must_link, links.cannot_link
         (array([[1, 2]]), array([[1, 0]]))
         """
-        names = list(frame)[:3] if columns is None else list(columns)
+        names = list(getattr(frame, "columns", frame))[:3] if columns is None else list(columns)
         if len(names) != 3:
             raise ValueError(f"columns must name two columns of ids and a relation, got {names}.")
         first, second, relation = (np.asarray(frame[name]) for name in names)
