@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-import pandas as pd
-
 ROOT = Path(__file__).parents[1]
 
 
@@ -35,13 +33,6 @@ def main(folder):
     readme = ROOT / "README.md"
     page = readme.read_text(encoding="utf-8")
     page = between(page, "papers", fill(summary[1], 105, break_on_hyphens=False))
-    results = pd.read_csv(target / "results.csv")
-    rows = results.query("paper == 'alternating' and table == 'table-4' and method == 'iterSVR'")
-    rows = rows.query("metric == 'error'").set_index("dataset")[
-        ["k_means", "label_free", "paper_value"]
-    ]
-    if not rows.isna().any(axis=None):  # else some were not run
-        page = between(page, "results", table_4(rows))
     readme.write_text(page, encoding="utf-8")
 
 
@@ -51,17 +42,6 @@ def between(page, name, text):
     return re.sub(
         rf"<!-- {name}: begin -->.*?<!-- {name}: end -->", lambda _: marked, page, flags=re.S
     )
-
-
-def table_4(rows):
-    """Return all sets of Table IV of the iterative paper: k-means, ours and the paper's iterSVR."""
-    head = ("data", "k-means error %", "maxmargin error % (label-free)", "paper's label-tuned SVR")
-    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|"]
-    lines += [
-        f"| {name} | {' | '.join(f'{v:.1f}' for v in row)} |" for name, *row in rows.itertuples()
-    ]
-    means = " | ".join(f"**{v:.1f}**" for v in rows.mean())
-    return "\n".join(["", *lines, f"| **mean of {len(rows)}** | {means} |", ""])
 
 
 if __name__ == "__main__":

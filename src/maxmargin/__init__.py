@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .semidefinite._estimator import SemidefiniteMarginClustering
     from .tables import table_pipeline
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "AlternatingMarginClustering",
