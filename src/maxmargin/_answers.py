@@ -14,6 +14,10 @@ with different names are in different clusters, unless ``merge`` says otherwise.
 ``split`` are links that also change the number of clusters by one; ``split`` gives the second row a
 name. ``k`` sets the number of clusters. Text is percent-encoded.
 
+If the rows have ids, each line ends in those of its two rows (``3,17,same,1.0,Ann,Bob``): they are
+found again by their ids, whatever their order. Otherwise the first line may have a checksum of the
+data (``# n_samples = 150, file = 5d41402a``), by which a changed file is noticed.
+
 An answer is in the file before it counts. What a kill leaves of a half-written line is no answer: a
 last line without its end is ignored.
 """
@@ -23,10 +27,10 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote, unquote
 
 try:
@@ -41,6 +45,7 @@ MUST = ("must-link", "must", "ml", "same", "1", "true", "yes", MERGE)
 CANNOT = ("cannot-link", "cannot", "cl", "different", "-1", "0", "false", "no", SPLIT)
 DONT_KNOW, UNDO = "unknown", "undo"
 NAME, NUMBER = "name=", "k="
+MARK = ", file = "
 HEAD, COLUMNS = "# n_samples =", "row_a,row_b,relation,weight"
 
 
@@ -123,16 +128,26 @@ def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterabl
         partial.write_text(text, encoding="utf-8")
 
 
-def _first_lines(n_samples: int) -> str:
-    return f"{HEAD} {n_samples}\n{COLUMNS}\n"
+def _first_lines(n_samples: int, mark: str | None = None) -> str:
+    return f"{HEAD} {n_samples}{'' if mark is None else f'{MARK}{mark}'}\n{COLUMNS}\n"
 
 
-def _line(answer: Answer) -> str:
-    return f"{answer.row_a},{answer.row_b},{answer.relation},{answer.weight!r}\n"
+def _line(answer: Answer, ids: Sequence[Any] | None = None) -> str:
+    rows = answer.row_a, answer.row_b
+    names = "" if ids is None else "".join(f",{quote(str(ids[i]), safe=' ')}" for i in rows)
+    return f"{answer.row_a},{answer.row_b},{answer.relation},{answer.weight!r}{names}\n"
 
 
-def read_answers(path: str | os.PathLike[str], everything: bool = False):
+def read_answers(
+    path: str | os.PathLike[str],
+    everything: bool = False,
+    ids: Sequence[Any] | None = None,
+    mark: str | None = None,
+):
     """Read the number of rows and the links that stand, or with ``everything`` all answers.
+
+    Rows are found by their ids, if they are given here and in the file; answers about rows that
+    are gone are left out, with a warning. Otherwise a checksum other than ``mark`` is an error.
 
     Examples
     --------
@@ -154,16 +169,34 @@ def read_answers(path: str | os.PathLike[str], everything: bool = False):
         message = f"{path}: the last line {torn!r} has no line end and is ignored"
         warnings.warn(message, UserWarning, stacklevel=3)
     answers: list[Answer] = []
+    places = {} if ids is None else {str(name): i for i, name in enumerate(ids)}
+    n_samples, _, found = head[len(HEAD) :].partition(MARK)
+    gone = []
     for number, line in enumerate(lines[1:]):
-        answer = _parsed(line, number, path)
+        answer, names = _parsed(line, number, path)
+        if names and ids is not None:
+            missing = [name for name in names if name not in places]
+            gone += missing[:1]
+            if missing:
+                continue
+            answer = answer._replace(row_a=places[names[0]], row_b=places[names[1]])
+        elif mark is not None and found not in ("", mark):
+            raise DataError(
+                f"{path}: the data have changed since these answers were given by row number",
+                "Name the rows (--id-column), or another file for the answers; if the rows are the "
+                f"same, delete {MARK.strip(', ')} ... from its first line",
+            )
         if answer.relation != UNDO:
             answers.append(answer)
         elif (place := _last_about(answers, answer.row_a, answer.row_b)) is not None:
             del answers[place]
+    if gone:
+        what = f"answers about rows that are gone: {len(gone)}, the first about {gone[0]!r}"
+        warnings.warn(f"{path}: {what}", UserWarning, stacklevel=3)
     if not everything:
         answers = [answer for answer in pairs_of(answers) if answer.code]
     try:
-        return int(head[len(HEAD) :]), answers
+        return int(n_samples) if not places else len(places), answers
     except ValueError as error:
         raise DataError(f"{path}: {head!r} holds no number of rows") from error
 
@@ -173,9 +206,12 @@ def _last_about(answers: list[Answer], a: int, b: int) -> int | None:
     return places[-1] if places else None
 
 
-def _parsed(line: str, number: int, path) -> Answer:
+def _parsed(line: str, number: int, path) -> tuple[Answer, list[str]]:
+    """Return an answer, and the ids of its rows if the line has them."""
     try:
-        a, b, relation, weight = line.split(",")
+        a, b, relation, weight, *names = line.split(",")
+        if len(names) not in (0, 2):
+            raise ValueError
         what = relation.strip() if "=" in relation else relation.strip().lower()
         answer = Answer(int(a), int(b), what, float(weight))
         if what.startswith(NUMBER):
@@ -192,7 +228,7 @@ def _parsed(line: str, number: int, path) -> Answer:
     if not 0 < answer.weight < math.inf:
         what = f"{path}: the weight of answer {number} is {weight}"
         raise DataError(what, "Give a number above 0")
-    return answer
+    return answer, [unquote(name) for name in names]
 
 
 class AnswerLog:
@@ -201,14 +237,23 @@ class AnswerLog:
     Without a file, answers are in memory only.
     """
 
-    def __init__(self, file: BinaryIO | None, answers: list[Answer]):
-        self.file, self.answers = file, answers
+    def __init__(
+        self, file: BinaryIO | None, answers: list[Answer], ids: Sequence[Any] | None = None
+    ):
+        self.file, self.answers, self.ids = file, answers, ids
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], n_samples: int) -> AnswerLog:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        n_samples: int,
+        ids: Sequence[Any] | None = None,
+        mark: str | None = None,
+    ) -> AnswerLog:
         """Open a file of answers for this program alone.
 
-        It is created if it does not exist, and locked until the log is closed or the program ends;
+        Rows are known by their ids, if they have any; ``mark`` is a checksum of the data. The file
+        is created if it does not exist, and locked until the log is closed or the program ends;
         a half-written last line is cut off.
         """
         path = Path(path)
@@ -218,11 +263,11 @@ class AnswerLog:
         file = open(path, "ab")  # noqa: SIM115 - it stays open, and locked, while answers come
         try:
             _lock(file, path)
-            content, first = path.read_bytes(), _first_lines(n_samples).encode()
+            content, first = path.read_bytes(), _first_lines(n_samples, mark).encode()
             if content != first and first.startswith(content):  # new, or its maker was killed
                 _write_through(file, first[len(content) :])
                 content = first
-            found, answers = read_answers(path, everything=True)
+            found, answers = read_answers(path, everything=True, ids=ids, mark=mark)
             if found != n_samples:
                 raise DataError(
                     f"{path} holds answers about {found} rows, but the data have {n_samples}",
@@ -232,7 +277,7 @@ class AnswerLog:
         except BaseException:
             file.close()
             raise
-        return cls(file, answers)
+        return cls(file, answers, ids)
 
     def __enter__(self) -> AnswerLog:
         return self
@@ -248,7 +293,8 @@ class AnswerLog:
     def append(self, *answers: Answer) -> None:
         """Write answers; when this returns they are on the disk."""
         if self.file is not None:
-            _write_through(self.file, "".join(map(_line, answers)).encode())
+            lines = "".join(_line(answer, self.ids) for answer in answers)
+            _write_through(self.file, lines.encode())
         self.answers.extend(answers)
 
     def undo(self, rows: tuple[int, int] | None = None) -> Answer | None:

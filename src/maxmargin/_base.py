@@ -41,6 +41,8 @@ from ._core.checks import (
     checked_initial_labels,
     checked_partial_labels,
     checked_weights,
+    hint_known_labels,
+    label_codes,
 )
 from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
 from ._core.descent import MAX_ITER
@@ -90,7 +92,11 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "warm_start": ["boolean"],
     "verbose": ["verbose"],
     "random_state": ["random_state"],
-    "n_jobs": [None, Integral],
+    "n_jobs": [
+        None,
+        Interval(Integral, 1, None, closed="left"),
+        Interval(Integral, None, -1, closed="right"),
+    ],
 }
 
 # Private attributes of scikit-learn that a fit does not set: set_output, callbacks, routing.
@@ -152,7 +158,8 @@ class BaseMarginClustering(
             Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 if unknown. Known labels do not change, and clusters
-            are numbered accordingly.
+            are numbered accordingly. Names (strings; "" or None if unknown) are numbered in
+            alphabetical order, and ``known_names_`` has them.
 
         Returns
         -------
@@ -165,6 +172,7 @@ class BaseMarginClustering(
         are merged and sorted. For more rows it can depend on the order.
         """
         self._validate_params()
+        hint_known_labels(y)
         return self._fit(X, sample_weight, partial_labels)
 
     def _fit(
@@ -180,11 +188,14 @@ class BaseMarginClustering(
         checked.__dict__.update(self.__dict__)
         source = checked._source(X, reset=True)
         n = source.shape[0]
-        weights, known = None, None
+        weights, known, names = None, None, None
+        if isinstance(self.n_clusters, bool):
+            raise ValueError(f"n_clusters must be a whole number, got {self.n_clusters}.")
         if sample_weight is not None:
             weights = checked_weights(host_labels(sample_weight), n)
         if partial_labels is not None:
-            known = checked_partial_labels(host_labels(partial_labels), n, self.n_clusters)
+            given, names = label_codes(host_labels(partial_labels), self.n_clusters)
+            known = checked_partial_labels(given, n, self.n_clusters)
         links = self._checked_links(constraints, n, known)
         rows = source
         if type(source) is not MemoryRows and (source.in_memory or n <= MERGE_ROWS):
@@ -218,6 +229,8 @@ class BaseMarginClustering(
                 )
                 model = self._fit_model(data)
                 self._publish(model, data, source, rows, weights, known, checked)
+                if names is not None:
+                    self.known_names_ = names
         except SchedulerLost as lost:
             self._keep_checkpoint(lost, checked)
             raise
@@ -314,9 +327,10 @@ class BaseMarginClustering(
         needed = self.estimate_memory(*X.shape, in_blocks=not X.in_memory)
         available = available_memory() if X.local else np.inf
         if needed > available:
+            option = "n_components" if hasattr(self, "n_components") else "max_samples"
             raise MemoryError(
                 f"This fit needs about {needed / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are "
-                f"available. Lower n_components, pass float32, or fit on a sample of the rows and "
+                f"available. Lower {option}, pass float32, or fit on a sample of the rows and "
                 "predict the rest."
             )
         if k > 1 and X.local:

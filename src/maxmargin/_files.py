@@ -166,5 +166,5 @@ def check_exists(path: Path) -> None:
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
-    near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
+    near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1, 0.8)
     return f": did you mean {near[0]}?" if near else ""

@@ -8,6 +8,7 @@ them, so that links always refer to the right rows.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -275,20 +276,25 @@ class PairwiseConstraints:
         write_answers(path, self.n_samples, answers)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PairwiseConstraints:
+    def load(
+        cls, path: str | os.PathLike[str], ids: Sequence[Any] | None = None
+    ) -> PairwiseConstraints:
         """Read links that :meth:`save` or ``maxmargin label`` wrote.
 
         Parameters
         ----------
         path : path
             Name of the file.
+        ids : sequence, optional
+            Names of the rows, one for each. Links that were saved with ids are between the rows
+            that have them now.
 
         Returns
         -------
         PairwiseConstraints
             The links; answers "unknown" are left out.
         """
-        n_samples, answers = read_answers(path)
+        n_samples, answers = read_answers(path, ids=ids)
         try:
             same = np.array([answer.relation in MUST for answer in answers], bool)
             pairs = np.array([answer[:2] for answer in answers], np.int64).reshape(-1, 2)

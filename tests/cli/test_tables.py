@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import maxmargin
 from maxmargin import MaxMarginClustering, table_pipeline
+from maxmargin._answers import AnswerLog, read_answers
 from maxmargin.cli import main as cli
 from maxmargin.io import read_rows, read_table
 from maxmargin.persistence import load_model
@@ -20,6 +22,7 @@ pd = pytest.importorskip("pandas")
 
 # What fit sets for tables with categories: 0/1 columns leave gaps that are none between clusters.
 SETTINGS = {"n_clusters": 2, "n_resamples": 0, "spreads": False, "random_state": 0}
+ROOT = Path(__file__).parents[2]
 N = 36
 RNG = np.random.default_rng(0)
 OLD = np.arange(N) % 3 > 0  # 24 and 12 rows
@@ -138,7 +141,6 @@ def put(name, content):
 
 def said(told):
     """What the command line prints of the columns."""
-    import io
 
     from rich.console import Console
 
@@ -237,7 +239,7 @@ def test_fit_predict_label_and_python_agree_on_all_rows(run, monkeypatch):
             kinds = {"job": "drop", "town": "drop"}
         python = table_pipeline(read, estimator, kinds).fit(read)
         assert python.predict(read).tolist() == told["labels"]
-    monkeypatch.setattr("sys.stdin", __import__("io").StringIO("s\nd\nq\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("s\nd\nq\n"))
     run("label t.csv -k 2 --out l.csv --model m.skops --standardize")
     labels = read_rows("l.csv").X[:, 1].astype(int).tolist()
     assert run("predict m.skops t.csv")["labels"] == labels
@@ -298,3 +300,109 @@ def test_number_formats():
 
 def test_the_public_name():
     assert maxmargin.table_pipeline is table_pipeline
+
+
+def test_links_and_answers_follow_the_ids(run, monkeypatch, capsys):
+    frame = pd.DataFrame({"who": [f"w, {i}" for i in range(N)], "age": AGE, "noise": NOISE})
+    frame.to_csv("t.csv", index=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\nd\nd\nq\n"))
+    run("label t.csv -k 2 --answers a.csv --refit 3")
+    with AnswerLog.open("a.csv", N, frame["who"].tolist()) as log:
+        before = {frozenset(frame["who"].iloc[list(answer[:2])]) for answer in log.answers}
+    assert len(before) == 3
+    other = frame.sample(frac=1, random_state=1, ignore_index=True)
+    other.to_csv("t.csv", index=False)
+    with AnswerLog.open("a.csv", N, other["who"].tolist()) as log:
+        assert {frozenset(other["who"].iloc[list(a[:2])]) for a in log.answers} == before
+    ids = other["who"].tolist()
+    told = run("fit t.csv -k 2 --links a.csv --n-resamples 0")
+    for pair in before:
+        a, b = (told["labels"][ids.index(name)] for name in pair)
+        assert a != b
+    # Rows that are gone are told; a file without ids must not have changed.
+    gone = min(min(before, key=sorted))
+    lost = sum(gone in pair for pair in before)
+    with pytest.warns(UserWarning, match=f"answers about rows that are gone: {lost}, the first"):
+        n, links = read_answers("a.csv", ids=[name for name in ids if name != gone])
+    assert n == N - 1 and len(links) == 3 - lost
+    nameless = frame.drop(columns="who")
+    nameless.to_csv("n.csv", index=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\nq\n"))
+    run("label n.csv -k 2 --answers b.csv")
+    run("fit n.csv -k 2 --links b.csv --n-resamples 0")
+    nameless[::-1].to_csv("n.csv", index=False)
+    for line in ("fit n.csv -k 2 --links b.csv", "label n.csv -k 2 --answers b.csv"):
+        assert cli.main(line.split()) == 1
+        assert "the data have changed since these answers were given" in capsys.readouterr().err
+    Path("b.csv").write_text(re.sub(", file = .*", "", Path("b.csv").read_text()))
+    run("fit n.csv -k 2 --links b.csv --n-resamples 0")
+
+
+def test_the_commands_of_the_readme_work_on_the_sample(run, monkeypatch):
+    for name in ("people.csv", "new.csv"):
+        put(name, (ROOT / "examples" / name).read_bytes())
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands = [line.partition("#")[0] for line in lines if re.match("maxmargin .*people", line)]
+    assert len(commands) >= 5
+    for command in commands:
+        monkeypatch.setattr("sys.stdin", io.StringIO("s\nq\n"))
+        run(command.removeprefix("maxmargin "))
+    assert len(read_table("new-labels.csv").X) == 12
+    told = run("fit people.csv -k 3 --n-resamples 0")
+    sentences = " ".join(told["descriptions"])
+    assert "high age" in sentences and "low age" in sentences and "income" in sentences
+
+
+@pytest.mark.parametrize(
+    "line, code, message",
+    [
+        ("fit d.csv --standardise", 2, "did you mean --standardize? (see maxmargin fit --help)"),
+        ("fit d.csv --id_column who", 2, "did you mean --id-column? (see maxmargin fit --help)"),
+        (
+            "check d.csv --colour red",
+            2,
+            "unrecognized arguments: --colour red (see maxmargin check",
+        ),
+        ("fit d.csv --id-column whom", 1, "there is no column 'whom'. Did you mean 'who'?"),
+        ("fit d.csv -k 2 --seed -5", 2, "'random_state' parameter"),
+        ("fit d.csv -k 2 --balance 2", 2, "'balance' parameter"),
+        ("fit d.csv -k 2 --n-jobs 0", 2, "'n_jobs' parameter"),
+        ("fit d.csv -k 2 --partial-labels kind", 1, "holds 3 different labels (a, b, c), but -k 2"),
+        ("fit nosuch.csv", 1, "nosuch.csv does not exist. Check the spelling and the folder\n"),
+        ("fit c.csv", 1, "did you mean d.csv?"),
+    ],
+)
+def test_messages_of_the_command_line(run, capsys, line, code, message):
+    kinds = ["a", "b", "c", ""] * 9
+    frame = pd.DataFrame({"who": range(N), "age": AGE, "kind": kinds})
+    frame.astype({"who": str}).to_csv("d.csv", index=False)
+    put("mnos.csv", "x\n")
+    assert cli.main(line.split()) == code
+    assert message in capsys.readouterr().err
+
+
+def test_messages_in_python():
+    X = np.column_stack([AGE, NOISE])
+    quick = {"n_resamples": 0, "random_state": 0}
+    for model, message in (
+        (MaxMarginClustering(2, n_jobs=0), "'n_jobs' parameter"),
+        (MaxMarginClustering(True), "n_clusters must be a whole number, got True"),
+        (MaxMarginClustering(2, size_prior=0), "'size_prior' parameter"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X)
+    names = np.full(N, "", dtype=object)
+    names[0], names[1], names[2] = "young", "old", None
+    model = MaxMarginClustering(2, **quick).fit(X, partial_labels=names)
+    assert model.known_names_.tolist() == ["old", "young"]
+    assert model.labels_.tolist() == np.where(OLD, 0, 1).tolist()
+    with pytest.raises(
+        ValueError, match=r"2 different names \(old, young\), more than n_clusters=1"
+    ):
+        MaxMarginClustering(1, **quick).fit(X, partial_labels=names)
+    with pytest.warns(UserWarning, match="as partial_labels"):
+        MaxMarginClustering(2, **quick).fit(X, np.where(np.arange(N) < 3, 0, -1))
+    with pytest.raises(AttributeError, match="n_resamples > 0"):
+        _ = MaxMarginClustering(2, **quick).fit(X).confidence_
+    assert maxmargin.PairQueries.__name__ == "PairQueries"

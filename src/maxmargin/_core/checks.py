@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .._data.source import RowSource
 from .links import HEAVIEST, LIGHTEST
+
+UNKNOWN = ("-1", "?", "nan", "None")
 
 
 def check_columns(estimator: Any, source: Any, reset: bool) -> None:
@@ -58,6 +61,41 @@ def checked_weights(sample_weight: np.ndarray, n: int) -> np.ndarray:
             "the smallest to 0."
         )
     return weights
+
+
+def label_codes(known: np.ndarray, n_clusters: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return known labels as numbers, and the names that they stand for if they are text.
+
+    Examples
+    --------
+    >>> label_codes(np.array(["b", "", "a", "b"]), 2)
+    (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
+    """
+    if known.dtype.kind not in "OUS":
+        return known, None
+    texts = np.array(["" if v is None or v != v else str(v).strip() for v in known.tolist()])
+    texts[np.isin(texts, UNKNOWN)] = ""
+    try:
+        return np.where(texts == "", "-1", texts).astype(float), None
+    except ValueError:
+        names = np.unique(texts[texts != ""])
+    if n_clusters is not None and len(names) > n_clusters:
+        raise ValueError(
+            f"partial_labels has {len(names)} different names ({', '.join(names[:8])}), more than "
+            f"{n_clusters=}."
+        )
+    return np.where(texts == "", -1, np.searchsorted(names, texts)), names
+
+
+def hint_known_labels(y: Any) -> None:
+    """Warn of known labels that were passed as y, which clustering ignores."""
+    values = np.asarray(y) if isinstance(y, list | np.ndarray) else np.empty(0)
+    if values.dtype.kind in "if" and {-1, 0} <= set(values.ravel()[:10_000].tolist()):
+        warnings.warn(
+            "y is ignored. Pass known labels, with -1 for unknown, as partial_labels.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def checked_partial_labels(known: np.ndarray, n: int, n_clusters: int | None) -> np.ndarray | None:

@@ -120,7 +120,9 @@ class ClusterExplorer:
             )
         self.rows = Rows(X, feature_names, images, ids)
         self.title = title or f"{self.rows.n:,} rows"
-        self.log = AnswerLog(None, []) if answers is None else AnswerLog.open(answers, self.rows.n)
+        self.log = AnswerLog(None, [])
+        if answers is not None:
+            self.log = AnswerLog.open(answers, self.rows.n, self.rows.ids)
         self.refit_every, self._random = refit_every, np.random.RandomState(random_state)
         self._start, self._prepared = model, None
         self._lock = threading.RLock()

@@ -151,6 +151,17 @@ def decided_columns(args: argparse.Namespace, frame: Any) -> list[Any]:
     return table_columns(frame, kinds)
 
 
+def checksum(path: str) -> str:
+    """Return a checksum of a file, by which a changed one is noticed."""
+    import zlib
+
+    value = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            value = zlib.crc32(block, value)
+    return f"{value:08x}"
+
+
 def check_columns(args: argparse.Namespace, frame: Any, names: Iterable[str]) -> None:
     """Refuse columns that the file does not have."""
     from maxmargin.io import DataError

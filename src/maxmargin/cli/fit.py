@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     """Read all rows, fit and write; return rows, ids, time, files and what else is told."""
     rows = data.read_data(args, args.partial_labels)
-    partial, classes = _known_labels(rows, args.partial_labels)
-    links = _links(args)
+    partial, classes = _known_labels(rows, args.partial_labels, args.n_clusters)
+    links = _links(args, rows)
     if args.method == "auto" and not hasattr(args, "spreads") and rows.has_gaps:
         estimator.spreads = False
     model = rows.pipeline(estimator)
@@ -92,7 +92,9 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     return rows.X, rows.ids, seconds, data.write_results(args, model, labels, rows), more
 
 
-def _known_labels(rows: data.Rows, column: str | None) -> tuple[Any, tuple[str, ...]]:
+def _known_labels(
+    rows: data.Rows, column: str | None, n_clusters: int | None
+) -> tuple[Any, tuple[str, ...]]:
     from maxmargin.io import DataError, read_labels
 
     if column is None:
@@ -103,17 +105,25 @@ def _known_labels(rows: data.Rows, column: str | None) -> tuple[Any, tuple[str, 
             f"{rows.source}: column {column!r} holds no known label",
             "Give at least one label, or leave --partial-labels out",
         )
+    if n_clusters is not None and len(classes) > n_clusters:
+        raise DataError(
+            f"{rows.source}: column {column!r} holds {len(classes)} different labels "
+            f"({', '.join(classes[:8])}), but -k {n_clusters} asks for fewer clusters",
+            f"Use -k {len(classes)} or more, or leave some labels empty",
+        )
     return partial, classes
 
 
-def _links(args: argparse.Namespace) -> Any:
+def _links(args: argparse.Namespace, rows: data.Rows) -> Any:
     from maxmargin import PairwiseConstraints
+    from maxmargin._answers import read_answers
 
     if args.links is None:
         return None
     if args.method not in ("auto", "pairwise"):
         raise UsageError(f"--links does not apply to --method {args.method}; use pairwise")
-    return PairwiseConstraints.load(args.links)
+    read_answers(args.links, ids=rows.ids, mark=data.checksum(args.data))  # of these rows?
+    return PairwiseConstraints.load(args.links, rows.ids)
 
 
 def _fit(model: Any, estimator: Any, X: Any, **known: Any) -> None:

@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     rows = data.read_data(args)
     steps = rows.transformer
     fitted_on = rows.X if steps is None else steps.fit_transform(rows.X)
-    with AnswerLog.open(args.answers, rows.X.shape[0]) as log:
+    mark = data.checksum(args.data)
+    with AnswerLog.open(args.answers, rows.X.shape[0], rows.ids, mark) as log:
         if log.answers:
             _say(f"going on from {data.plural(len(log.answers), 'answer')} in {args.answers}")
         if find_spec("starlette") and find_spec("uvicorn"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import json
 import os
 import sys
@@ -110,9 +111,11 @@ def _run(argv: list[str]) -> tuple[int, dict[str, Any], list[Any]]:
     """Exit code, result and what to tell; nothing is printed before all of it has worked."""
     parser = make_parser(next((word for word in argv if word in COMMANDS), None))
     try:
-        args = parser.parse_args(argv)
+        args, unknown = parser.parse_known_args(argv)
     except SystemExit as done:
         return int(done.code or 0), {}, []
+    if unknown:
+        _refuse(parser, args.command, unknown)
     if args.version:
         from maxmargin.persistence import package_version
 
@@ -126,6 +129,17 @@ def _run(argv: list[str]) -> tuple[int, dict[str, Any], list[Any]]:
         raise ImportError(f"{', '.join(missing)} cannot be found. {install}")
     result = command.run(args)
     return OK if result.get("ok", True) else FAILED, result, list(command.tell(result))
+
+
+def _refuse(parser: argparse.ArgumentParser, name: str | None, unknown: list[str]) -> None:
+    """Refuse arguments that a command does not have, and name the nearest of its options."""
+    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    known = list((commands.choices[name] if name else parser)._option_string_actions)
+    first = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
+    near = difflib.get_close_matches(first.replace("_", "-"), known, 1, 0.8)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    command = f"maxmargin {name}" if name else "maxmargin"
+    raise UsageError(f"unrecognized arguments: {' '.join(unknown)}{hint} (see {command} --help)")
 
 
 def _print(told: list[Any]) -> None:
