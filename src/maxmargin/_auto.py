@@ -54,7 +54,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._core.checks import hint_known_labels
+from ._core.checks import check_no_labels
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
 from ._core.links import Links
@@ -246,7 +246,7 @@ class MaxMarginClustering(BaseMarginClustering):
             The fitted estimator.
         """
         self._validate_params()
-        hint_known_labels(y)
+        check_no_labels(y, self.n_clusters)
         return self._fit(X, sample_weight, partial_labels, constraints)
 
     def __sklearn_tags__(self) -> Any:

@@ -38,10 +38,10 @@ from ._callbacks import (
 )
 from ._core.checks import (
     check_columns,
+    check_no_labels,
     checked_initial_labels,
     checked_partial_labels,
     checked_weights,
-    hint_known_labels,
     label_codes,
 )
 from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
@@ -172,7 +172,7 @@ class BaseMarginClustering(
         are merged and sorted. For more rows it can depend on the order.
         """
         self._validate_params()
-        hint_known_labels(y)
+        check_no_labels(y, self.n_clusters)
         return self._fit(X, sample_weight, partial_labels)
 
     def _fit(
@@ -189,8 +189,6 @@ class BaseMarginClustering(
         source = checked._source(X, reset=True)
         n = source.shape[0]
         weights, known, names = None, None, None
-        if isinstance(self.n_clusters, bool):
-            raise ValueError(f"n_clusters must be a whole number, got {self.n_clusters}.")
         if sample_weight is not None:
             weights = checked_weights(host_labels(sample_weight), n)
         if partial_labels is not None:
@@ -327,11 +325,9 @@ class BaseMarginClustering(
         needed = self.estimate_memory(*X.shape, in_blocks=not X.in_memory)
         available = available_memory() if X.local else np.inf
         if needed > available:
-            option = "n_components" if hasattr(self, "n_components") else "max_samples"
             raise MemoryError(
                 f"This fit needs about {needed / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are "
-                f"available. Lower {option}, pass float32, or fit on a sample of the rows and "
-                "predict the rest."
+                "available. Pass float32, or fit on a sample of the rows and predict the rest."
             )
         if k > 1 and X.local:
             rows = None if weights is None else np.flatnonzero(weights)

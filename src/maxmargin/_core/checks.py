@@ -87,8 +87,13 @@ def label_codes(known: np.ndarray, n_clusters: int | None) -> tuple[np.ndarray, 
     return np.where(texts == "", -1, np.searchsorted(names, texts)), names
 
 
-def hint_known_labels(y: Any) -> None:
-    """Warn of known labels that were passed as y, which clustering ignores."""
+def check_no_labels(y: Any, n_clusters: Any) -> None:
+    """Warn of known labels that were passed as y, which clustering ignores.
+
+    A truth value for the number of clusters is an error; scikit-learn takes it for a number.
+    """
+    if isinstance(n_clusters, bool):
+        raise ValueError(f"n_clusters must be a whole number, got {n_clusters}.")
     values = np.asarray(y) if isinstance(y, list | np.ndarray) else np.empty(0)
     if values.dtype.kind in "if" and {-1, 0} <= set(values.ravel()[:10_000].tolist()):
         warnings.warn(
