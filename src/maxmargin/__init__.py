@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .constraints import PairwiseConstraints
     from .cutting_plane._estimator import CuttingPlaneMarginClustering
     from .cutting_plane._multiple_kernel import MultipleKernelMarginClustering
+    from .export import to_onnx
     from .inspection import describe_clusters, explain_clusters
     from .io import open_rows
     from .least_squares._estimator import LeastSquaresMarginClustering
@@ -48,6 +49,7 @@ __all__ = [
     "segment_image",
     "select_parameters",
     "table_pipeline",
+    "to_onnx",
 ]
 
 # Loaded on first use: `maxmargin --help` must not wait for scikit-learn and numba.
@@ -72,6 +74,7 @@ _HOMES = {
     "segment_image": ".segmentation",
     "select_parameters": ".model_selection",
     "table_pipeline": ".tables",
+    "to_onnx": ".export",
 }
 
 
