@@ -168,10 +168,9 @@ def _values(graph: _Graph, features: Any, rows: str) -> str:
     if isinstance(features, FeatureStack):
         parts = []
         for spec, one in zip(features.specs, features.maps):
-            columns = spec.columns
-            own = (
-                rows if columns is None else graph.add("Gather", rows, np.asarray(columns), axis=1)
-            )
+            own = rows
+            if spec.columns is not None:
+                own = graph.add("Gather", rows, np.asarray(spec.columns), axis=1)
             parts.append(_values(graph, one, own))
         return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
     if not isinstance(features, FeatureMap):
