@@ -27,6 +27,7 @@ from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
+TAIL = 1000  # rows among which the last that is not empty is looked for
 _Record = tuple[int, list[str]]
 _Cells = tuple[np.ndarray, dict[str, TextColumn], dict[str, np.ndarray]]
 
@@ -94,8 +95,11 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     blank = {name for name in empty if re.fullmatch(r"column \d+", name)}
     names = [name for name in layout.names if name in layout.wanted + list(layout.wish.kept)]
     frame = table.select([n for n in names if n not in blank]).to_pandas(date_as_object=False)
-    full = np.flatnonzero(frame.notna().any(axis=1))
-    frame = frame[: full[-1] + 1 if len(full) else 0]  # spreadsheets write empty lines at the end
+    while len(frame) and frame[-TAIL:].isna().all(axis=None):
+        frame = frame[:-TAIL]
+    full = np.flatnonzero(frame[-TAIL:].notna().any(axis=1))
+    empty = len(frame[-TAIL:]) - 1 - full[-1] if len(full) else 0
+    frame = frame[: len(frame) - empty]  # spreadsheets write empty lines at the end
     return Sheet(frame, tuple(frame.columns), layout.named, id_column=layout.wish.id_column)
 
 
