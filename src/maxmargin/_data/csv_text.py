@@ -98,8 +98,8 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     while len(frame) and frame[-TAIL:].isna().all(axis=None):
         frame = frame[:-TAIL]
     full = np.flatnonzero(frame[-TAIL:].notna().any(axis=1))
-    empty = len(frame[-TAIL:]) - 1 - full[-1] if len(full) else 0
-    frame = frame[: len(frame) - empty]  # spreadsheets write empty lines at the end
+    last = len(frame[-TAIL:]) - 1 - int(full[-1]) if len(full) else 0
+    frame = frame[: len(frame) - last]  # spreadsheets write empty lines at the end
     return Sheet(frame, tuple(frame.columns), layout.named, id_column=layout.wish.id_column)
 
 
