@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
 from ._confidence import Calibration, calibrate
+from ._details import Details as Details
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
     GENTLE,
@@ -63,6 +64,7 @@ from ._starts import (
     rivals_of,
     starts_from_known,
 )
+from ._views import UNLIKE_SCALES, view_axes, view_fits, view_weights
 
 TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 FIRST_ROWS = 2000  # rows of the first of two fits
@@ -73,62 +75,9 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
-UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
-
-
-@dataclass(frozen=True)
-class Details:
-    """Results of a fit other than the model.
-
-    Attributes
-    ----------
-    chosen : ndarray
-        Rows of the input that were in the fit.
-    labels, margins : ndarray
-        Label and leave-one-out margin of each of them.
-    scores : ndarray of shape (n_fitted, k)
-        Scores of their regressions on the clusters' indicators.
-    others : list of (float, ndarray)
-        Other clusterings: relative difference of the objective, and labels of the fitted rows.
-    whitened, scaled : bool
-        Whether there was a first fit for the metric; whether columns were standardised.
-    by_spread : bool
-        Whether the clusters are those of the mixture, not of the largest J_p.
-    by_connection : bool
-        Whether they are connected groups of rows that are apart, not of the largest J_p.
-    connected : bool
-        Whether the clusters are such groups, of the largest J_p or not.
-    size_margins : dict of float to float
-        Mean leave-one-out margin for every size prior that was compared.
-    link_weight : str or None
-        The weight of rows with constraints if it is not 1, and why.
-    """
-
-    chosen: np.ndarray
-    labels: np.ndarray
-    margins: np.ndarray
-    scores: np.ndarray
-    others: list[tuple[float, np.ndarray]]
-    whitened: bool
-    scaled: bool
-    by_spread: bool
-    by_connection: bool
-    connected: bool
-    size_margins: dict[float, float]
-    link_weight: str | None = None
-
-    def renumbered(self, order: np.ndarray) -> Details:
-        """Return the same with the scores in this order of the clusters; labels stay."""
-        return replace(self, scores=self.scores[:, order])
-
-    def places(self, data: FitInput) -> np.ndarray:
-        """Return, for every row that the user gave, its place among the fitted rows, or -1."""
-        fitted = np.full(len(data.weights), -1)
-        fitted[self.chosen] = np.arange(len(self.chosen))
-        return np.where(data.inverse >= 0, fitted[data.inverse], -1)
 
 
 def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = None) -> Model:
@@ -229,9 +178,12 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     others = [(1.0 - other.value / found.value, other.labels) for other in lower]
     scores = similarity.fitted(caches, labels)
     details = Details(
-        chosen, labels, margins, scores, others, whitened=first is not None, scaled=scaled,
+        chosen, labels, margins, scores, others,
+        whitened=first is not None and s.views is None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
+        view_weights=s.views and dict(zip(s.views, 2.0 * np.array(fmap.shares[1:-1]))),
+        view_fits=None if s.views is None else view_fits(similarity, caches, labels),
     )  # fmt: skip
     scores = scores + prices
     places = details.places(data)
@@ -275,6 +227,11 @@ def _feature_map(
     """
     if not (s.mixed or s.whiten):
         return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None, False
+    # More neighbours than a cluster has rows would connect clusters.
+    most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
+    count = min(s.n_neighbors, most)
+    if s.views is not None:
+        return *_map_of_views(X, weights, known, data, s, chosen, count), False
     dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
     rows = X.toarray() if dense else X
     labels, first, (n, d) = None, None, rows.shape
@@ -291,9 +248,21 @@ def _feature_map(
         white = whitening_axes(scaled, labels, weights)
         axes = white if axes is None else axes @ white
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
-    # More neighbours than a cluster has rows would connect clusters.
-    most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    return mixed_map(kernels, X, min(s.n_neighbors, most), dense), labels, first, scales is not None
+    return mixed_map(kernels, X, count, dense), labels, first, scales is not None
+
+
+def _map_of_views(X, weights, known, data: FitInput, s: Settings, chosen, count: int):
+    """Return the map of the views, and labels and model of a first fit with equal weights."""
+    labels, first, shares = None, None, np.full(len(s.views), 1.0 / len(s.views))
+    if s.whiten and len(shares) > 1 and s.n_clusters > 1:
+        labels, first = _first_fit(X, weights, known, data, s, chosen)
+        shares = view_weights(first.details.view_fits)
+    axes = view_axes(X, weights, s.views)
+    joint = np.hstack([np.sqrt(share) * own for share, own in zip(shares, axes)])
+    # The first kernel only has the points of all views, for the graph.
+    kernels = [kernel_map(X, weights, data.rng, s, "rbf", own) for own in (joint, *axes)]
+    fmap = mixed_map(kernels, X, count, dense=False)
+    return replace(fmap, shares=(0.0, *shares / 2.0, 0.5)), labels, first
 
 
 def _first_fit(

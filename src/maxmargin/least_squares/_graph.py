@@ -55,6 +55,8 @@ class MixedMap:
         Sorted fingerprints of the landmarks' raw rows, and the landmark each belongs to.
     dense : bool
         Whether CSR rows are made dense, tile by tile.
+    shares : tuple of float or None
+        Weights of the R of each kernel and the graph; None for equal ones.
     """
 
     kernels: tuple[FeatureMap, ...]
@@ -64,6 +66,7 @@ class MixedMap:
     places: np.ndarray
     dense: bool
     scale: float = 1.0
+    shares: tuple[float, ...] | None = None
 
     @property
     def landmarks(self) -> Any:
@@ -255,13 +258,12 @@ def mixed_similarity(
     if fmap.n_neighbors:
         matrix = graph_similarity(neighbours, weights, dtype, n_jobs=n_jobs)
         influence = np.diag(matrix).astype(np.float64)
-        graph = GraphSimilarity(np.zeros((0, 0)), weights, ridge, 1.0, np.zeros(0), influence)
-    for kernel in parts:
-        matrix += kernel.matrix
-    if fmap.n_neighbors:
-        parts.append(graph)
-    matrix /= matrix.dtype.type(len(parts))
-    shares = np.full(len(parts), 1.0 / len(parts))
+        parts.append(GraphSimilarity(np.zeros((0, 0)), weights, ridge, 1.0, np.zeros(0), influence))
+    shares = np.full(len(parts), 1.0 / len(parts)) if fmap.shares is None else fmap.shares
+    matrix *= matrix.dtype.type(shares[-1])
+    for share, kernel in zip(shares, parts[: len(fmap.kernels)]):
+        matrix += matrix.dtype.type(share) * kernel.matrix
+    shares = np.asarray(shares, np.float64)
     return MixedSimilarity(
         matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares
     )

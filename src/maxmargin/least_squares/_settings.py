@@ -40,6 +40,9 @@ class Settings:
         Whether to fit on few rows if the clusters are clear.
     only_clear : bool
         Whether to give up (``NotClear``) unless the clusters are clear.
+    views : dict of str to ndarray, or None
+        Columns of each view (``_views.py``); ``whiten`` then means a second fit with the weights
+        of the views that follow from the first clusters.
     """
 
     n_clusters: int
@@ -72,6 +75,7 @@ class Settings:
     compared: bool = True
     pilot: bool = False
     only_clear: bool = False
+    views: dict[str, Any] | None = None
 
     @property
     def precomputed(self) -> bool:
