@@ -182,7 +182,7 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
         whitened=first is not None and s.views is None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
-        view_weights=s.views and dict(zip(s.views, 2.0 * np.array(fmap.shares[1:-1]))),
+        view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fmap.shares[1:])},
         view_fits=None if s.views is None else view_fits(similarity, caches, labels),
     )  # fmt: skip
     scores = scores + prices
@@ -251,18 +251,22 @@ def _feature_map(
     return mixed_map(kernels, X, count, dense), labels, first, scales is not None
 
 
-def _map_of_views(X, weights, known, data: FitInput, s: Settings, chosen, count: int):
+def _map_of_views(
+    X: np.ndarray, weights: np.ndarray, known: np.ndarray, data: FitInput, s: Settings,
+    chosen: np.ndarray, count: int,
+) -> tuple[MixedMap, np.ndarray | None, Model | None]:  # fmt: skip
     """Return the map of the views, and labels and model of a first fit with equal weights."""
-    labels, first, shares = None, None, np.full(len(s.views), 1.0 / len(s.views))
+    views = s.views or {}
+    labels, first, shares = None, None, np.full(len(views), 1.0 / len(views))
     if s.whiten and len(shares) > 1 and s.n_clusters > 1:
         labels, first = _first_fit(X, weights, known, data, s, chosen)
         shares = view_weights(first.details.view_fits)
-    axes = view_axes(X, weights, s.views)
+    axes = view_axes(X, weights, views)
     joint = np.hstack([np.sqrt(share) * own for share, own in zip(shares, axes)])
     # The first kernel only has the points of all views, for the graph.
     kernels = [kernel_map(X, weights, data.rng, s, "rbf", own) for own in (joint, *axes)]
     fmap = mixed_map(kernels, X, count, dense=False)
-    return replace(fmap, shares=(0.0, *shares / 2.0, 0.5)), labels, first
+    return replace(fmap, shares=(0.0, *(shares / 2.0).tolist(), 0.5)), labels, first
 
 
 def _first_fit(

@@ -11,7 +11,6 @@ leave-one-out R2 with which each R_v predicts the first clusters, so that a view
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ def _indices(view, columns, d: int, names) -> np.ndarray:
     places = {} if names is None else {name: i for i, name in enumerate(names)}
     found = [places.get(c, c) for c in columns]
     for given, i in zip(columns, found):
-        if isinstance(i, bool) or not isinstance(i, Integral) or not 0 <= i < d:
+        if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < d:
             named = "" if names is None else "column names of X, and "
             raise ValueError(
                 f"views[{view!r}] contains {given!r}; accepted are {named}integers from 0 to "
