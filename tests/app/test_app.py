@@ -131,6 +131,7 @@ def test_a_refit_respects_what_was_said(explorer):
 def test_merge_split_and_number_change_k_and_can_be_taken_back(explorer):
     state = explorer.handle("merge", {"fit": 1, "cluster": 0, "other": 1})
     assert state["n_clusters"] == 2
+    assert explorer.handle("question", {})["question"] is not None
     explorer.refit(wait=True)
     assert len(set(explorer.labels.tolist())) == 2
     a, b = explorer.log.answers[0][:2]
@@ -393,3 +394,29 @@ def test_a_person_clusters_in_a_browser_and_a_kill_loses_nothing(tmp_path):
         process.wait()
     relations = [a.relation for a in read_answers(log, everything=True)[1]]
     assert len(relations) == 21 and relations[-1] == "k=4"
+
+
+@needs_browser
+def test_the_widget_draws_the_page_and_talks_by_messages(shared):
+    view = reply(shared, {"action": "view"})["content"]
+    asked = reply(shared, {"action": "question", "body": {}})["content"]
+    model = """{
+        sent: [], on(name, act) { this.act = act; },
+        send(message) { this.sent.push(message.action);
+            const content = message.action === "view" ? VIEW : ASKED;
+            setTimeout(() => this.act({ id: message.id, content })); } }"""
+    model = model.replace("VIEW", json.dumps(view)).replace("ASKED", json.dumps(asked))
+    script = json.dumps(widget_of(shared)._esm)
+    with Browser() as browser:
+        browser.run(
+            f"""(async () => {{
+            const file = URL.createObjectURL(new Blob([{script}], {{ type: "text/javascript" }}));
+            window.model = {model};
+            const el = document.body.appendChild(document.createElement("div"));
+            (await import(file)).default.render({{ model, el }}); }})()"""
+        )
+        browser.wait("document.querySelectorAll('.card').length === 3")
+        assert browser.run("document.querySelector('.question[data-rows]') !== null")
+        assert browser.run("model.sent.slice(0, 3).join()") == "state,view,question"
+        assert browser.run("document.querySelector('a[download]')") is None
+        assert browser.console == []

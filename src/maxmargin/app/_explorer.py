@@ -257,7 +257,8 @@ class ClusterExplorer:
     def _provisional(self) -> list[Answer]:
         """Take the clusters without names as different, to choose questions only."""
         named = {int(self.labels[row]) for row in names_of(self.log.answers)}
-        return [Answer.name(self._anchor(c), "") for c in range(self._k) if c not in named]
+        others = set(np.unique(self.labels).tolist()) - named
+        return [Answer.name(self._anchor(c), "") for c in sorted(others)]
 
     def _row_content(self, body: dict) -> dict[str, Any]:
         return self._content(self._checked_rows(body, most=100))

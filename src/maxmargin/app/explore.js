@@ -39,7 +39,9 @@ class Explorer extends Page {
     super(root, Object.assign(view, { names: state.names }), server);
     Object.assign(this, { server, state: { ...state, said: -1 }, selected: new Set(), question: null });
     this.addTools();
-    document.addEventListener("keydown", (event) => this.key(event));
+    // In a notebook, keys outside the widget are the notebook's.
+    const keys = root === document.body ? document : Object.assign(root, { tabIndex: 0 });
+    keys.addEventListener("keydown", (event) => { this.key(event); if (keys === root) event.stopPropagation(); });
     this.told(state);
     this.watch();
   }
