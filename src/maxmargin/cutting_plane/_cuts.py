@@ -76,7 +76,7 @@ class LabelledCuts:
     rows : Rows
     weights : ndarray of shape (n,)
     known : ndarray of shape (n,)
-        Known cluster of each row, -1 where unknown.
+        Known cluster of each row, -1 if unknown.
     n_clusters : int
     blocks : tuple of slices, optional
         Features whose products are kept apart, such as those of one kernel.

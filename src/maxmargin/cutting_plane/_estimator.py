@@ -24,7 +24,7 @@ from ._search import SAMPLE_ROWS, Problem, Task, search
 # row number take four.
 ROW_BYTES = 3 + 40 + 3 * 4
 
-NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, where there is no search
+NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, which needs no search
     "gap_": 0.0,
     "restart_objectives_": np.zeros(1),
     "n_passes_": 0,
@@ -97,7 +97,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
-        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts; on one machine, the same seed gives the same bits for any number of
         threads.
@@ -242,7 +242,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         constant = constant_feature(self)
         cuts = LabelledCuts(rows, weights, data.known, k, constant=constant)
         penalty, raw = Ridge(alpha, bound, mean, constant), None if self._pairwise else data.X
-        problem, report = searched(self, data, cuts, penalty, raw, data.initial, fmap)
+        problem, report = run_search(self, data, cuts, penalty, raw, data.initial, fmap)
         return fitted_model(problem, fmap, self.balance, report)
 
 
@@ -269,7 +269,7 @@ def mean_bound(
     return bound, mean
 
 
-def searched(
+def run_search(
     estimator: Any,
     data: FitInput,
     cuts: LabelledCuts,
@@ -311,7 +311,7 @@ def searched(
 def fitted_model(problem: Problem, features: Any, balance: float, extras: dict[str, Any]) -> Model:
     """Return what the search ended with, one score per cluster."""
     cuts, (coef, intercept) = problem.cuts, problem.model
-    # It has converged if the gap says so, whatever ran out then.
+    # A small gap means convergence, even if the last pass also reached a limit.
     spent = problem.reason in (None, MAX_ITER, STALLED)
     return Model(
         features,

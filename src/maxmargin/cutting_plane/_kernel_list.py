@@ -39,7 +39,7 @@ class KernelSpec:
         Unique among the kernels of a model.
     kernel : str or callable
     params : dict
-        gamma, degree and coef0, where they are given.
+        gamma, degree, coef0 and width, if they are given.
     columns : ndarray or None
         Column numbers; None for all.
     """
@@ -62,7 +62,7 @@ class KernelSpec:
 class FeatureStack:
     """Fitted maps of several kernels; their features lie side by side.
 
-    It stands where a :class:`~maxmargin._core.features.FeatureMap` does.
+    It has the interface of :class:`~maxmargin._core.features.FeatureMap`.
     """
 
     specs: tuple[KernelSpec, ...]
@@ -175,7 +175,7 @@ def read_kernels(kernels: Any, X: RowSource, names: Names) -> list[KernelSpec]:
         Each a name, a callable, (name, parameters), or (columns, any of these).
     X : RowSource of shape (n, d)
     names : sequence of str or None
-        Names of the columns of X, where it has any.
+        Names of the columns of X, if it has any.
     """
     if isinstance(kernels, str) or not hasattr(kernels, "__len__") or len(kernels) == 0:
         raise ValueError(

@@ -25,7 +25,7 @@ from ._estimator import (
     default_alpha,
     fitted_model,
     mean_bound,
-    searched,
+    run_search,
 )
 from ._kernel_list import fit_stack, kernel_of, read_kernels
 from ._penalty import KernelWeights
@@ -55,7 +55,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         random landmarks.
     alpha : float or "auto", default="auto"
         Strength of the regulariser, from 1e-12 to 1e12; "auto" is that of
-        :class:`CuttingPlaneMarginClustering` where the weights are even: 0.03 M^(1 - 1/p) for two
+        :class:`CuttingPlaneMarginClustering` if the weights are even: 0.03 M^(1 - 1/p) for two
         clusters and M kernels.
     weight_norm : float, default=2
         p >= 1 in ``sum beta^p <= 1``; 1 gives few kernels a weight, larger values even them out.
@@ -93,7 +93,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
-        1 shows a progress bar where scikit-learn >= 1.9 and rich are installed.
+        1 shows a progress bar if scikit-learn >= 1.9 and rich are installed.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts; on one machine, the same seed gives the same bits for any number of
         threads.
@@ -302,7 +302,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         raw = None if self._has_matrices() else X
         given = None if data.initial is None else data.initial[chosen]
         opening = replace(penalty, even=True) if count > 1 and self.nesting != "paper" else None
-        problem, report = searched(self, data, cuts, penalty, raw, given, fmap, opening)
+        problem, report = run_search(self, data, cuts, penalty, raw, given, fmap, opening)
         if self.solver == "socp":  # too slow for the search
             problem.penalty = replace(penalty, solver="socp")
             problem.descend(self.tol)

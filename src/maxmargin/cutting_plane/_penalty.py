@@ -33,7 +33,7 @@ class Penalty(Protocol):
 
 @dataclass(frozen=True)
 class Ridge:
-    """``alpha/2 |W|^2``, with the bound (16) on mean scores where there is one: problem (20).
+    """``alpha/2 |W|^2``, with the bound (16) on mean scores if there is one: problem (20).
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Ridge:
     bound : float or None
         On the difference of two mean scores.
     mean : ndarray or None
-        The mean row where features are not centred; None where intercepts are free instead.
+        The mean row if features are not centred; None if intercepts are free instead.
     constant : float
         Value of the constant feature whose coefficients are the intercepts; 0 for none.
     """
@@ -173,7 +173,7 @@ class KernelWeights:
 
 @dataclass(frozen=True)
 class BlockBalance:
-    """The bound on differences of mean scores where features are not centred, for each kernel.
+    """The bound on differences of mean scores if features are not centred, for each kernel.
 
     Attributes
     ----------

@@ -78,7 +78,7 @@ class Task:
         That the rows come from, for a checkpoint.
     nesting : {"labels", "paper"}
     opening : Penalty or None
-        Simpler penalty, nowhere below ``penalty``, under which candidates are compared.
+        Simpler penalty, never less than ``penalty``, under which candidates are compared.
     """
 
     penalty: Penalty
@@ -344,7 +344,7 @@ class Problem:
         if reached or self.cuts.rows.shape[0] <= PROBE_ROWS:
             return
         size_prices = self.prices - self.floor_prices
-        # The scores of all rows need not fit into memory where the rows do not.
+        # If the rows do not fit into memory, their scores may not, either.
         blocked = not self.cuts.rows.source.in_memory
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
             floor_prices = self._floor_prices(self.model, size_prices, exact=not blocked, more=more)
@@ -519,7 +519,7 @@ def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
 
 
 def held(cuts: LabelledCuts, labels: np.ndarray, task: Task) -> np.ndarray:
-    """Return labels that agree with known ones and keep the size floor, changed where needed."""
+    """Return labels that agree with known ones and keep the size floor, changed as needed."""
     known = np.asarray(cuts.known)
     return held_labels(cuts.rows, labels, cuts.weights, known, cuts.k, task.floor)
 
