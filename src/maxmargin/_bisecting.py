@@ -23,8 +23,8 @@ from sklearn.base import clone
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import StrOptions
 from ._core.dedup import FitInput
+from ._core.init import agreement, held_labels, kmeans_partition, nearness
 from ._core.model import Model
-from ._core.rivals import agreement, held_labels, kmeans_partition, nearness
 from ._core.rows import Rows
 from ._core.size_floor import size_floor
 from ._core.tree import (

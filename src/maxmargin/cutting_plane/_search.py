@@ -29,11 +29,12 @@ from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import (
     N_STARTS,
     canonical,
+    held_labels,
     kicked,
+    kmeans_partition,
     label_starts,
     sampled_rows,
 )
-from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence
 from .._data.source import RowSource, SchedulerLost

@@ -20,9 +20,9 @@ from .._core.features import (
     kernel_params,
     mapped_rows,
 )
+from .._core.init import agreement
 from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
-from .._core.rivals import agreement
 from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread

@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 
 from .._core.descent import CONVERGED
+from .._core.init import agreement
 from .._core.links import Groups
-from .._core.rivals import agreement
 from .._core.size_floor import cluster_prices, floor_prices
 from ._numba import (
     claim,

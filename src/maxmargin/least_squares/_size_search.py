@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from .._core.features import mapped_rows
+from .._core.init import agreement
 from .._core.model import lead_of
-from .._core.rivals import agreement
 from ._label_search import (
     COARSE,
     SHAKES,

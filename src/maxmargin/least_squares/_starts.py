@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.dedup import FitInput
 from .._core.features import fit_features, mapped_rows
-from .._core.rivals import held_labels, kmeans_partition
+from .._core.init import held_labels, kmeans_partition
 from .._core.rows import Rows
 from .._data.source import MemoryRows
 from ._connected import connected_clusters

@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_labels
 from .._callbacks import Interval, StrOptions, with_callbacks
 from .._core.dedup import FitInput
+from .._core.init import held_labels, kmeans_partition
 from .._core.links import Links
 from .._core.model import Model
-from .._core.rivals import held_labels, kmeans_partition
 from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints, checked_constraints

@@ -14,9 +14,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from .._core.descent import Outcome, descend
-from .._core.init import fitted_kmeans
+from .._core.init import agreement, fitted_kmeans
 from .._core.links import Links
-from .._core.rivals import agreement
 from .._core.rows import scores
 from .._core.size_floor import floor_prices
 from ._problem import Linearisation, PairProblem, solve_bundle, solve_subgradient

@@ -17,9 +17,8 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.descent import STALLED, Outcome
-from .._core.init import kicked, kmeans_labels
+from .._core.init import agreement, held_labels, kicked, kmeans_labels, kmeans_partition
 from .._core.model import Model
-from .._core.rivals import agreement, held_labels, kmeans_partition
 from .._core.rows import Rows, scores
 from .._core.size_floor import row_losses, size_floor
 from .._core.tree import SplitState, check_known_sizes, leaf_rows, oriented_split, recursive_splits
