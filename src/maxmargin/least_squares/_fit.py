@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -135,9 +136,9 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
             connected = first_labels if lightest >= problem.floor else None
         else:
             connected = connected_of(fmap, problem, s)
-        partitions = rivals + partitions_of(fmap, problem, data, s)
+        others_of = cache(partial(partitions_of, fmap, problem, data, s))
         problem, found, tried = search_sizes(
-            problem, starts, partitions, connected, settings, s.priors
+            problem, starts, rivals, others_of, connected, settings, s.priors
         )
         tried = tried if first is None else first.details.size_margins
         compared["size_prior_"] = problem.size_prior

@@ -294,12 +294,12 @@ def graph_similarity(
     B[rows, columns] = smoothness * links / (roots[rows] * roots[columns])
     B[np.arange(n), np.arange(n)] += dtype(1.0)
     q = roots / np.linalg.norm(roots)
-    add_outer(B, q, q)
+    add_outer(B, q, q, n_jobs)
     invert_in_place(B, n_jobs)
     column = (B @ q.astype(dtype)).astype(np.float64)
-    project_out(B, q, column)
+    project_out(B, q, column, n_jobs)
     rest = column - (q @ column) * q
-    add_outer(B, rest, rest / (1.0 - q @ column))
+    add_outer(B, rest, rest / (1.0 - q @ column), n_jobs)
     scale_rows(B, roots)
     return B.astype(np.float32, copy=False) if n > FLOAT64_ROWS else B
 

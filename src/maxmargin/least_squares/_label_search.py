@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,6 +16,7 @@ from .._core.descent import CONVERGED
 from .._core.init import agreement
 from .._core.links import Groups
 from .._core.size_floor import cluster_prices, floor_prices
+from .._threads import in_order
 from ._numba import (
     claim,
     least_claim,
@@ -31,6 +31,7 @@ SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of shaking if the initial labels are good: amplitude 1/4
 ASCENT_ROUNDS = 100
 NO_LIMIT = 10**9
+AT_ONCE = 6  # kicks of the same labels
 TIGHT = 0.95  # share of its target size that a cluster may always fall to while it is shaken
 SAME, REGROUPED, RESPLIT, N_KINDS = 0, 1, 2, 3  # perturbations of the best labels
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
@@ -147,19 +148,16 @@ def search_labels(
     run = partial(_search_from, problem, settings)
     if settings.deadline is not None:
         outcomes = [run(start) for i, start in enumerate(starts) if i == 0 or settings.in_time()]
-    elif settings.n_jobs > 1 and len(starts) > 1 and settings.parallel:
-        with ThreadPoolExecutor(settings.n_jobs) as pool:
-            outcomes = list(pool.map(run, starts))
     else:
-        outcomes = [run(start) for start in starts]
+        outcomes = list(in_order(run, starts, settings.n_jobs if settings.parallel else 1))
     best = max(outcomes, key=lambda found: found.value)
-    failed = 0
-    for kick in range(settings.n_kicks):
-        if not settings.in_time() or failed >= settings.patience:
-            break
-        better = _kicked(problem, best, settings, kick)
-        failed = failed + 1 if better is best else 0
-        best = better
+    at_once, failed, kick = AT_ONCE if problem.size_prior > 0.0 else 1, 0, 0
+    while kick < settings.n_kicks and settings.in_time() and failed < settings.patience:
+        better = _kicked(
+            problem, best, settings, range(kick, min(kick + at_once, settings.n_kicks))
+        )
+        failed = failed + at_once if better is best else 0
+        best, kick = better, kick + at_once
     if settings.adaptive:
         best = adapted_sizes(problem, best, settings)
     ranked = sorted(outcomes, key=lambda found: -found.value)
@@ -241,17 +239,25 @@ def _ascended(problem: LabelProblem, arrays: _Arrays, watch: Watch, history: lis
     return Found(arrays.labels, arrays.value(), history)
 
 
-def _kicked(problem: LabelProblem, best: Found, settings: SearchSettings, number: int) -> Found:
-    """Perturb the best labels, shake with a small amplitude, and keep improvements.
+def _kicked(problem: LabelProblem, best: Found, settings: SearchSettings, numbers: range) -> Found:
+    """Perturb the best labels, shake with a small amplitude, and keep the best improvement.
 
     With ``size_prior`` > 0, three kinds of perturbation alternate, and each keeps its sizes.
     """
-    kind = RESPLIT if problem.size_prior == 0.0 else number % N_KINDS
-    labels, first_round = perturbed(problem, best.labels.copy(), settings.rng, kind)
-    if problem.size_prior > 0.0:
-        sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
-        problem = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
-    found = _shake(problem, _Arrays(problem, labels), first_round, settings)
+    tempered = problem.size_prior > 0.0
+    kinds = [number % N_KINDS if tempered else RESPLIT for number in numbers]
+    drawn = [perturbed(problem, best.labels.copy(), settings.rng, kind) for kind in kinds]
+
+    def shaken(start: tuple[np.ndarray, int]) -> Found:
+        labels, first_round = start
+        own = problem
+        if tempered:
+            sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
+            own = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
+        return _shake(own, _Arrays(own, labels), first_round, settings)
+
+    n_jobs = settings.n_jobs if settings.parallel else 1
+    found = max(in_order(shaken, drawn, n_jobs), key=lambda found: found.value)
     if found.value <= best.value:
         return best
     return Found(found.labels, found.value, best.history + found.history)

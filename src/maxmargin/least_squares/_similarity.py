@@ -18,7 +18,7 @@ from scipy import sparse
 
 from .._core.features import DEVICE_KERNELS, FeatureMap
 from .._core.lapack import invert_definite
-from .._threads import in_order
+from .._threads import thread_map
 from ._numba import add_members
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
@@ -166,8 +166,8 @@ def filled_matrix(
     def strip(i: int) -> None:
         K[i : i + STRIP] = values(i, min(i + STRIP, n))
 
-    for _ in in_order(strip, range(0, n, STRIP), n_jobs if n > 2 * STRIP else 1):
-        pass
+    with thread_map(n_jobs if n > 2 * STRIP else 1) as run:
+        run(strip, range(0, n, STRIP))
     return K
 
 
@@ -196,7 +196,7 @@ def similarity_of(
         q = roots / np.linalg.norm(roots)
         column = K @ q.astype(K.dtype)
         row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
-        project_out(K, q, column.astype(np.float64))
+        project_out(K, q, column.astype(np.float64), n_jobs)
     K[np.arange(n), np.arange(n)] += dtype(ridge)
     invert_in_place(K, n_jobs)
     K *= dtype(-ridge)
@@ -250,18 +250,22 @@ def device_similarity(
     return Similarity(matrix, weights, float(ridge), scale, row_means)
 
 
-def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray) -> None:
+def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray, n_jobs: int = 1) -> None:
     """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
     rest = column - 0.5 * (q @ column) * q
-    add_outer(K, -q, rest)
-    add_outer(K, rest, -q)
+    add_outer(K, -q, rest, n_jobs)
+    add_outer(K, rest, -q, n_jobs)
 
 
-def add_outer(K: np.ndarray, column: np.ndarray, row: np.ndarray) -> None:
+def add_outer(K: np.ndarray, column: np.ndarray, row: np.ndarray, n_jobs: int = 1) -> None:
     """``K + column row'`` in place."""
     column, row = column.astype(K.dtype), row.astype(K.dtype)
-    for i in range(0, len(K), STRIP):
+
+    def strip(i: int) -> None:
         K[i : i + STRIP] += np.outer(column[i : i + STRIP], row)
+
+    with thread_map(n_jobs if len(K) > 4 * STRIP else 1) as run:
+        run(strip, range(0, len(K), STRIP))
 
 
 def invert_in_place(A: np.ndarray, n_jobs: int = 1) -> None:

@@ -9,6 +9,7 @@ rows of small margin.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -70,7 +71,8 @@ def _mean_and_doubt(problem: LabelProblem, labels: np.ndarray) -> tuple[float, f
 def search_sizes(
     problem: LabelProblem,
     starts: Starts,
-    partitions: list[np.ndarray],
+    rivals: list[np.ndarray],
+    others: Callable[[], list[np.ndarray]],
     connected: np.ndarray | None,
     settings: SearchSettings,
     priors: tuple[float, ...],
@@ -81,8 +83,10 @@ def search_sizes(
     ----------
     problem : LabelProblem
     starts : list of (labels, first round of shaking)
-    partitions : list of ndarray
-        Labels of other methods, from which single rows are moved at every p.
+    rivals : list of ndarray
+        Labels of k-means, from which single rows are moved at every p.
+    others : callable
+        Returns labels of further methods, for the same.
     connected : ndarray or None
         Clusters that are apart. The first p whose largest J_p has nearly these clusters is taken.
     settings : SearchSettings
@@ -90,18 +94,20 @@ def search_sizes(
         Values of p; the first is preferred.
     """
     if connected is not None:
-        rivals = [(labels, SHAKES) for labels in partitions] + starts[:RIVALS]
-        chosen, found, margins = _of_connected(problem, connected, rivals, settings, priors)
+        more = [(labels, SHAKES) for labels in rivals + others()] + starts[:RIVALS]
+        chosen, found, margins = _of_connected(problem, connected, more, settings, priors)
         clear = agreement(found.labels, connected, problem.k) > SAME
         if settings.only_clear and not (clear and _mean_and_doubt(chosen, found.labels)[1] < FEW):
             raise NotClear
         return chosen, found, margins
     problem = replace(problem, size_prior=priors[0])
-    found = _clear(problem, starts, partitions, settings)
+    partitions = list(rivals)
+    found = _clear(problem, starts, partitions, others, settings)
     if found is not None:
         return problem, found, {priors[0]: mean_margin(problem, found.labels)}
     if settings.only_clear:
         raise NotClear
+    partitions += others()
     found = search_labels(problem, starts, settings)
     best, doubt = _mean_and_doubt(problem, found.labels)
     chosen, margins = (problem, found), {priors[0]: best}
@@ -134,10 +140,22 @@ def _of_connected(problem, connected, rivals: Starts, settings: SearchSettings, 
     return replace(problem, size_prior=priors[0]), found[priors[0]], margins
 
 
-def _clear(problem, starts: Starts, partitions, settings: SearchSettings) -> Found | None:
+def _clear(
+    problem: LabelProblem,
+    starts: Starts,
+    partitions: list[np.ndarray],
+    others: Callable[[], list[np.ndarray]],
+    settings: SearchSettings,
+) -> Found | None:
     """Return labels on which a few searches agree, if hardly any row is between clusters."""
-    found = []
-    for start in [(labels, SHAKES) for labels in partitions] + starts[:1]:
+    found: list[Found] = []
+
+    def candidates() -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the quick ones first: others take longer, and few data are clear."""
+        yield from [(labels, SHAKES) for labels in partitions] + starts[:1]
+        yield from [(labels, SHAKES) for labels in others()]
+
+    for start in candidates():
         ascended = search_labels(problem, [start], replace(settings, n_kicks=0))
         found.append(regrouped(problem, ascended, settings))
         if agreement(found[0].labels, found[-1].labels, problem.k) < SAME:
