@@ -22,6 +22,8 @@ from maxmargin._core import size_floor
 from maxmargin._core._numba import fill_clusters
 from maxmargin._core.rows import Rows
 from maxmargin._core.size_floor import floor_prices
+from maxmargin._data.source import MemoryRows
+from maxmargin.cutting_plane import _cuts
 from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
 from maxmargin.cutting_plane._estimator import default_alpha
 from maxmargin.metrics import clustering_error
@@ -598,3 +600,22 @@ def test_rows_of_text_take_the_cosine_kernel_however_they_are_stored():
 def test_the_preference_for_even_sizes_is_not_in_the_paper():
     with pytest.raises(ValueError, match=r"size_entropy=0\.5"):
         CuttingPlaneMarginClustering(nesting="paper", size_entropy=0.5).fit(clouds())
+
+
+def test_starts_of_wide_rows_are_compared_on_principal_axes(monkeypatch):
+    """The scores of a model on the axes are those of the widened model on all columns."""
+
+    monkeypatch.setattr(_cuts, "WIDE", 10)
+    monkeypatch.setattr(_cuts, "NARROW", 5)
+    X, y = make_blobs(120, 30, centers=3, random_state=0)
+    for n in (120, 20):  # more rows than columns, and fewer
+        rows = Rows(MemoryRows(X[:n] - X[:n].mean(axis=0)))
+        cuts = LabelledCuts(rows, np.ones(n), np.full(n, -1), 3)
+        few, axes = _cuts.narrowed(cuts)
+        assert few.rows.shape == (n, 5) and axes.T @ axes == pytest.approx(np.eye(5), abs=1e-9)
+        assert rows.values() @ axes == pytest.approx(few.rows.values())
+        kept = np.linalg.norm(few.rows.values()) ** 2
+        expected = (np.linalg.svd(rows.values(), compute_uv=False)[:5] ** 2).sum()
+        assert kept == pytest.approx(expected)
+    labels = CuttingPlaneMarginClustering(3, kernel="linear", random_state=0).fit(X).labels_
+    assert adjusted_rand_score(y, labels) == 1.0

@@ -20,11 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from .._core.lapack import eigh
 from .._core.qp import CutPool
 from .._core.rows import Block, Rows
-from .._data.source import TILE, all_equal
+from .._data.source import TILE, MemoryRows, all_equal
 from ._device import device_moves, device_pass
 from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
+
+WIDE, NARROW = 256, 128  # columns from which on starts are compared on so many principal axes
 
 Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
 
@@ -217,6 +220,19 @@ class LabelledCuts:
         self.codes = [c for c, kept in zip(self.codes, keep) if kept]
         self.origins = [o for o, kept in zip(self.origins, keep) if kept]
         self.shares = self.shares[keep]
+
+
+def narrowed(cuts: LabelledCuts) -> tuple[LabelledCuts, np.ndarray | None]:
+    """Return rows of many columns on their leading principal axes, and these axes (r, few)."""
+    rows = cuts.rows
+    if rows.is_sparse or cuts.blocks is not None or rows.shape[1] <= WIDE:
+        return cuts, None
+    Z = rows.values()
+    axes = eigh(Z.T @ Z)[1] if Z.shape[0] >= Z.shape[1] else Z.T @ eigh(Z @ Z.T)[1]
+    axes = axes[:, ::-1][:, :NARROW]
+    axes = axes / np.maximum(np.linalg.norm(axes, axis=0), 1e-300)
+    few = Rows(MemoryRows((Z @ axes).astype(rows.dtype)), n_jobs=rows.n_jobs)
+    return LabelledCuts(few, cuts.weights, cuts.known, cuts.k, None, cuts.constant), axes
 
 
 def cut_block(

@@ -38,7 +38,7 @@ from .._core.init import (
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence
 from .._data.source import RowSource, SchedulerLost
-from ._cuts import Evaluation, LabelledCuts, Model
+from ._cuts import Evaluation, LabelledCuts, Model, narrowed
 from ._penalty import Penalty
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
@@ -162,6 +162,11 @@ class Problem:
             self.cuts.add(self.cuts.evaluate(*other.cuts.origins[int(at)], fixed=self.cuts.labels))
             self._solve_cuts()
         return self
+
+    def widen(self, axes: np.ndarray) -> None:
+        """Write the models in the columns that the axes (r, few) are made of."""
+        self.model = self.model[0] @ axes.T, self.model[1]
+        self.cuts.origins = [(coef @ axes.T, level) for coef, level in self.cuts.origins]
 
     def take(self, found: Evaluation) -> None:
         """Adopt the labels of a pass, its model and its cut."""
@@ -392,8 +397,10 @@ def search(
     seen = np.arange(len(at)) if some is cuts else within
     kmeans = kmeans_partition(points, some.weights, some.k, rng, seen, KMEANS_RUNS)
     kmeans = held(some, kmeans, task_there)
-    rivals = [kmeans]
+    rivals, axes, paper = [kmeans], None, task.nesting == "paper"
     if given is None:
+        if not paper and getattr(task.penalty, "mean", None) is None:
+            few, axes = narrowed(few)
         starts = label_starts(
             few.rows, few.weights, few.k, rng, known=np.asarray(few.known),
             kmeans=kmeans[within], init=init, n_init=n_init, floor=task_few.floor,
@@ -409,11 +416,12 @@ def search(
     n_starts = N_STARTS if isinstance(n_init, str) else n_init
     n_kicks = 0 if task.entropy or given is not None else n_starts // 2
     ranked, objectives = explored(candidates, few, task_few, n_kicks, rng)
-    paper = task.nesting == "paper"
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
         finalists.append(problem)
         if few is not some:
+            if axes is not None:
+                problem.widen(axes)
             problem = Problem(some.fresh(), task_there).follow(problem)
             finalists[-1] = problem
         elif paper:
