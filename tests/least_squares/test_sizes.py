@@ -76,7 +76,7 @@ def test_another_size_prior_needs_a_clearly_higher_margin():
     X, y = make_blobs([180, 20], 2, centers=[[0, 0], [6, 0]], random_state=0)
     problem, starts = problem_of(X, 2), [(np.arange(200, dtype=np.int32) % 2, 0)]
     chosen, found, margins = search_sizes(
-        problem, starts, [y.astype(np.int32)], None, quiet(), (0.75, 1.0)
+        problem, starts, [y.astype(np.int32)], list, None, quiet(), (0.75, 1.0)
     )
     assert chosen.size_prior == 1.0
     assert adjusted_rand_score(y, found.labels) == 1
@@ -84,7 +84,7 @@ def test_another_size_prior_needs_a_clearly_higher_margin():
     assert margins[1.0] == pytest.approx(mean_margin(problem, found.labels))
     cloud = np.random.default_rng(0).normal(size=(200, 2))
     chosen, _, margins = search_sizes(
-        problem_of(cloud, 2), starts, [y.astype(np.int32)], None, quiet(), (0.75, 1.0)
+        problem_of(cloud, 2), starts, [y.astype(np.int32)], list, None, quiet(), (0.75, 1.0)
     )
     assert chosen.size_prior == 0.75 and set(margins) == {0.75, 1.0}
 
@@ -93,9 +93,9 @@ def test_a_partition_given_to_the_search_is_a_start():
     X, y = make_blobs([180, 20], 2, centers=[[0, 0], [6, 0]], random_state=0)
     problem = problem_of(X, 2)
     start = [(np.arange(200, dtype=np.int32) % 2, 0)]
-    without = search_sizes(problem, start, [], None, quiet(), (1.0,))[1]
+    without = search_sizes(problem, start, [], list, None, quiet(), (1.0,))[1]
     assert adjusted_rand_score(y, without.labels) < 0.5
-    found = search_sizes(problem, start, [y.astype(np.int32)], None, quiet(), (1.0,))[1]
+    found = search_sizes(problem, start, [y.astype(np.int32)], list, None, quiet(), (1.0,))[1]
     assert adjusted_rand_score(y, found.labels) == 1
     assert found.value > without.value
 
