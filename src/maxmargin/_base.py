@@ -74,29 +74,24 @@ from ._threads import one_thread
 # Regularisation strengths: outside this range solutions are zero or dominated by rounding errors.
 STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_clusters": [Interval(Integral, 1, None, closed="left")],
+    "n_clusters": [COUNT],
     "kernel": [StrOptions(set(KERNELS)), callable],
-    "gamma": [
-        StrOptions({"median", "half-median"}),
-        Interval(Real, 0, None, closed="neither"),
-        None,
-    ],
+    "gamma": [StrOptions({"median", "half-median"}), POSITIVE, None],
     "degree": [Interval(Real, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
-    "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), None],
+    "n_components": [StrOptions({"auto"}), COUNT, None],
     "balance": [Interval(Real, 0, 1, closed="both")],
-    "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "n_init": [StrOptions({"auto"}), COUNT],
+    "max_iter": [COUNT],
     "tol": [Interval(Real, 0, None, closed="left")],
     "warm_start": ["boolean"],
     "verbose": ["verbose"],
     "random_state": ["random_state"],
-    "n_jobs": [
-        None,
-        Interval(Integral, 1, None, closed="left"),
-        Interval(Integral, None, -1, closed="right"),
-    ],
+    "n_jobs": [None, COUNT, Interval(Integral, None, -1, closed="right")],
 }
 
 # Private attributes of scikit-learn that a fit does not set: set_output, callbacks, routing.
@@ -242,12 +237,11 @@ class BaseMarginClustering(
     def _features(self, data: FitInput, **options: Any) -> tuple[FeatureMap, Rows]:
         """Return the feature map of the kernel parameters, and the mapped rows."""
         kernel = options.pop("kernel", self.kernel)
-        given = kernel, self.gamma, self.degree, self.coef0
         return fit_features(
             data.X,
             data.weights,
             kernel=kernel,
-            params=kernel_params(data.X, *given, data.rng),
+            params=kernel_params(data.X, kernel, self.gamma, self.degree, self.coef0, data.rng),
             n_components=self.n_components,
             rng=data.rng,
             n_jobs=data.n_jobs,
@@ -330,8 +324,7 @@ class BaseMarginClustering(
                 "available. Pass float32, or fit on a sample of the rows and predict the rest."
             )
         if k > 1 and X.local:
-            rows = None if weights is None else np.flatnonzero(weights)
-            distinct = count_distinct(X, k, rows)
+            distinct = count_distinct(X, k, None if weights is None else np.flatnonzero(weights))
             if distinct < k:
                 raise ValueError(
                     f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, fewer than "
@@ -431,8 +424,7 @@ class BaseMarginClustering(
                 found = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
                 names = None
             else:
-                sizes, exemplars = found.sizes[order], found.exemplars[order]
-                found = replace(found, sizes=sizes, exemplars=exemplars)
+                found = replace(found, sizes=found.sizes[order], exemplars=found.exemplars[order])
         labels = rows.like(found.labels, names)
         if labels is None:  # they are on a dask cluster: predict computes them again
             labels = rows.map(label_block, model.features.rows(rows).block, model.shared())

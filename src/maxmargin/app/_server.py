@@ -22,6 +22,7 @@ from typing import Any
 from .._files import needed
 from .._report import asset, page_html
 from ._explorer import ClusterExplorer, Conflict
+from ._widget import script
 
 LARGEST_BODY = 1_000_000
 START = "startExplorer(document.body, requests(location.pathname));"
@@ -110,11 +111,6 @@ def make_app(explorer: ClusterExplorer, token: str, hosts: set[str]) -> Any:
             routing.Route(f"{root}/api/{{action}}", answered(act), methods=["POST"]),
         ]
     )
-
-
-def script(name: str) -> str:
-    """Return a script of this package."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def _check(request: Any, token: str, hosts: set[str]) -> None:

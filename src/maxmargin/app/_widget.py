@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from .._files import needed
 from .._report import asset
-from ._server import script
 
 RENDER = """
 export default { render({ model, el }) {
@@ -25,6 +25,11 @@ export default { render({ model, el }) {
   startExplorer(el, { ask, view: () => ask("view"), exports: null });
 } };
 """
+
+
+def script(name: str) -> str:
+    """Return a script of this package."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def widget_of(explorer: Any) -> Any:
