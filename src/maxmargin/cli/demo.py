@@ -155,9 +155,11 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     if "picture" not in wrote:
         yield 'no picture: pip install "maxmargin[plot]"'
     yield f"\nOpen {wrote['report']} in a browser. Then try:"
-    yield f"  maxmargin check {wrote['data']}"
-    yield f"  maxmargin fit {wrote['data']} -k 10 --out labels.csv --model model.skops"
-    yield f"  maxmargin report model.skops {wrote['data']} --out page.html"
+    # As it was called: the scripts of an environment need not be on the path.
+    called = sys.argv[0] if Path(sys.argv[0]).stem == "maxmargin" else "maxmargin"
+    yield f"  {called} check {wrote['data']}"
+    yield f"  {called} fit {wrote['data']} -k 10 --out labels.csv --model model.skops"
+    yield f"  {called} report model.skops {wrote['data']} --out page.html"
 
 
 def _told(found: dict[str, Any]) -> Any:
