@@ -40,6 +40,7 @@ RELATIONS = ("same", "different", DONT_KNOW)
 LISTED = 200  # answers in the list on the page
 MOVED_ROWS = 12  # rows that moved, as examples
 CANDIDATES = 10_000  # random rows among which the next question is chosen
+FIRST = 4  # known rows for each cluster that are random: uncertain ones alone mislead a fit
 SECONDS = 10.0  # of the first fit, as long as none is known
 
 
@@ -244,11 +245,16 @@ class ClusterExplorer:
             return {"question": None}
         known = [*self.log.answers, *self._provisional()]
         told = np.array([a[:2] for a in known]).reshape(-1, 2)
-        rows = np.union1d(self._candidates, told)
-        asked = np.searchsorted(rows, told).tolist()
-        links = self._links(known, rows)
-        pairs = suggested_pairs(self.scores[rows], 1, links, self._random, asked)
-        if len(pairs) == 0:
+        one, free = [], np.setdiff1d(self._candidates, told)
+        if len(free) and sum(a.code == 1 for a in self.log.answers) < FIRST * self._k:
+            one = [self._random.choice(free, 1)]
+        for some in (*one, self._candidates):
+            rows = np.union1d(some, told)
+            links, asked = self._links(known, rows), np.searchsorted(rows, told).tolist()
+            pairs = suggested_pairs(self.scores[rows], 1, links, self._random, asked)
+            if len(pairs):
+                break
+        else:
             return {"question": None}
         a, b = rows[pairs[0]].tolist()
         cluster = int(self.labels[b])
