@@ -95,7 +95,7 @@ def task_names(*wanted):
 def components(X):
     """What a mixture of full covariances can be fitted to."""
     if X.shape[1] <= WIDE:
-        return X
+        return dense(X)
     return PCA(50, svd_solver="arpack", random_state=0).fit_transform(X)
 
 

@@ -238,8 +238,7 @@ class PairQueries:
             if given.get("alpha") == "cv":
                 changed["alpha"] = LOOP_ALPHA
             if given["kernel"] != "precomputed" and "max_samples" in given:
-                most = given["max_samples"] if given["max_samples"] != "auto" else None
-                changed["max_samples"] = min(LOOP_ROWS, most or LOOP_ROWS)
+                changed["max_samples"] = min(LOOP_ROWS, given["max_samples"] or LOOP_ROWS)
             quick.set_params(**{name: changed[name] for name in changed if name in given})
             with warnings.catch_warnings():
                 # The first fits have no links, and clusters may be empty.
