@@ -24,6 +24,7 @@ from maxmargin import (
     PairwiseMarginClustering,
     SemidefiniteMarginClustering,
     display,
+    table_pipeline,
 )
 from maxmargin.display import plot_clusters, plot_comparison, plot_history, row_margins
 
@@ -209,3 +210,33 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "maxmargin\[plot\]"'):
         plot_history(None)
+
+
+def test_some_of_the_rows_and_lists_of_rows(ax):
+    model = AlternatingMarginClustering(random_state=0).fit(TWO)
+    plot_clusters(model, TWO[:20], ax=ax)  # fewer rows than the exemplars' numbers
+    assert len(points_of(ax)) == len(np.unique(model.labels_[:20]))
+    plot_clusters(model, TWO.tolist(), ax=Figure().subplots())
+    with pytest.raises(ValueError, match="X must have rows and columns"):
+        plot_clusters(model, [1.0, 2.0])
+
+
+def test_the_plane_of_a_model_is_that_of_its_own_scaled_rows(ax):
+    wide = WIDE * [1, 1, 1, 1, 1e4]
+    model = MaxMarginClustering(2, n_resamples=0, random_state=0).fit(wide)
+    plot_clusters(model, wide, ax=ax)
+    x = np.concatenate(list(points_of(ax).values()))[:, 0]
+    assert x.max() - x.min() < 100  # not that of the column of large numbers
+
+
+def test_tables_are_drawn_as_the_pipeline_prepares_them(ax):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": WIDE[:, 0], "town": np.where(np.arange(50) < 30, "x", "y")})
+    frame.loc[3, "a"] = np.nan
+    model = table_pipeline(frame, AlternatingMarginClustering(random_state=0)).fit(frame)
+    assert plot_clusters(model, frame, ax=ax).get_ylabel() == "margin of cluster 1"
+
+
+def test_many_clusters_have_many_colours():
+    colours = [matplotlib.colors.to_hex(display._colour(j)) for j in range(40)]
+    assert len(set(colours)) == 40

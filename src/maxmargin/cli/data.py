@@ -248,11 +248,11 @@ def standardizer(X: Any) -> Any:
     return StandardScaler(with_mean=not sparse.issparse(X))
 
 
-def label_columns(model: Any, rows: Rows) -> dict[str, Any]:
+def label_columns(model: Any, rows: Rows, scores: Any = None) -> dict[str, Any]:
     """Return what stands beside the labels in a file: margins, certainty and ids."""
     from maxmargin.display import row_margins
 
-    margins = row_margins(model.decision_function(rows.X))
+    margins = row_margins(model.decision_function(rows.X) if scores is None else scores)
     return {
         "margins": margins,
         **certainty(model, rows.X),

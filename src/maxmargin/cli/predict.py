@@ -28,7 +28,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     data.check_outputs(args, "out")
     model = load_model(args.model)
     rows = data.new_rows(args, model)
-    labels, beside = model.predict(rows.X), data.label_columns(model, rows)
+    scores = model.decision_function(rows.X)
+    labels, beside = scores.argmax(axis=1), data.label_columns(model, rows, scores)
     result = {"data": rows.source, "model": args.model, "n_rows": len(labels)}
     if args.out:
         write_labels(args.out, labels, **beside)
