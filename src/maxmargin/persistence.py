@@ -50,6 +50,8 @@ TRUSTED = (
     "maxmargin.tables.DateParts",
     "maxmargin.tables.Numbers",
     "maxmargin.tables.Strings",
+    "maxmargin.tables.TextAxes",
+    "maxmargin.tables.Words",
     # skops creates the first from the type of an empty array, the others by scipy.sparse.load_npz.
     "numpy.dtype",
     "scipy.sparse._csr.csr_matrix",

@@ -201,14 +201,14 @@ def column_transformer(columns: list[Column]) -> ColumnTransformer:
         words = make_pipeline(Strings(""), tf_idf())
         if len(texts) < len(used):
             rank = min(TEXT_AXES, column.options["n_words"] - 1)
-            words.steps.append(("axes", TruncatedSVD(rank, random_state=0)))
+            words.steps.append(("axes", TextAxes(rank, random_state=0)))
         steps.append((f"text {column.name}", words, column.name))
     return ColumnTransformer(steps, sparse_threshold=1.0 if len(texts) == len(used) else 0.0)
 
 
 def tf_idf() -> TfidfVectorizer:
     """Return the weights of words: those in two or more texts, but not in nearly all."""
-    return TfidfVectorizer(
+    return Words(
         min_df=2, max_df=0.8, max_features=20_000, sublinear_tf=True, token_pattern=r"[^\W\d_]{2,}"
     )
 
@@ -432,13 +432,31 @@ class Strings(_Step):
     def written(self, values: Any) -> np.ndarray:
         """Return one column as text."""
         pd = needed("pandas")
-        texts = np.full(len(values), self.missing, dtype=object)
-        given = values.notna().to_numpy()
-        present = values[given]
-        if pd.api.types.is_float_dtype(present) and (present == present.round()).all():
-            present = present.astype(np.int64)
-        texts[given] = [str(value).strip() for value in present]
-        return texts
+        if pd.api.types.is_float_dtype(values) and (values.dropna() % 1 == 0).all():
+            values = values.astype("Int64")
+        codes, levels = pd.factorize(values)
+        names = np.array([*(str(level).strip() for level in levels), self.missing], dtype=object)
+        return names[codes]  # the last one for missing values, whose code is -1
+
+
+class Words(TfidfVectorizer):
+    """Weights of words, with the same bits for fitted rows as for new ones.
+
+    A model knows its fitted rows by their bits, and judges them by leave-one-out scores.
+    """
+
+    def fit_transform(self, raw_documents: Any, y: Any = None) -> Any:
+        """Learn the words and return their weights."""
+        return self.fit(raw_documents, y).transform(raw_documents)
+
+
+class TextAxes(TruncatedSVD):
+    """Leading axes of texts, with the same bits for fitted rows as for new ones."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit the axes and return the coordinates of the texts."""
+        super().fit_transform(X, y)
+        return self.transform(X)
 
 
 class DateParts(_Step):

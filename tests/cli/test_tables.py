@@ -227,6 +227,9 @@ def test_fit_predict_label_and_python_agree_on_all_rows(run, monkeypatch):
     for options in ("", " --standardize --column hours=number", " --text job", " --drop job,town"):
         told = run(f"fit t.csv -k 2 --n-resamples 0 --model m.skops{options}")
         assert run("predict m.skops t.csv")["labels"] == told["labels"]
+        run(f"fit t.csv -k 2 --n-resamples 1 --out f.csv --model n.skops{options}")
+        run("predict n.skops t.csv --out p.csv")  # also equal confidence and outliers
+        assert Path("p.csv").read_text() == Path("f.csv").read_text()
         model = load_model("m.skops")
         assert model.predict(read).tolist() == told["labels"]
         assert model.predict(frame).tolist() == told["labels"]  # types of another reader

@@ -121,13 +121,21 @@ def read_data(args: argparse.Namespace, label_column: str | None = None) -> Rows
             f"Say how to use one, for example --column {columns[0].name}=category",
         )
     _warn_of_findings(args, frame, columns)
-    ids, named = table.ids, next((column for column in columns if column.is_id), None)
-    if ids is None and named is not None:
-        ids, id_name = frame[named.name].to_numpy(dtype=object), named.name
+    ids, id_name = found_ids(frame.drop(columns=used), table.ids, id_name)
     plain = all(column.is_plain for column in columns if column.used) and not args.standardize
     steps = None if plain else column_transformer(columns)
     X = plain_rows(frame[used], table.column_names is not None) if plain else frame[used]
     return Rows(X, steps, columns, ids, id_name, table.labels, table.source)
+
+
+def found_ids(others: Any, ids: Any, id_name: str) -> tuple[Any, str]:
+    """Return ids as given, or else the first column that names the rows and is not clustered."""
+    from maxmargin.tables import table_columns
+
+    named = next((column for column in table_columns(others) if column.is_id), None)
+    if ids is not None or named is None:
+        return ids, id_name
+    return others[named.name].to_numpy(dtype=object), named.name
 
 
 def _warn_of_findings(args: argparse.Namespace, frame: Any, columns: list[Any]) -> None:
@@ -178,7 +186,6 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     from sklearn.compose import ColumnTransformer
 
     from maxmargin.io import DataError, read_rows, read_table
-    from maxmargin.tables import table_columns
 
     names: Any = getattr(model, "feature_names_in_", None)
     id_name = args.id_column or "id"
@@ -195,10 +202,7 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     check_columns(args, frame, names)
     if not mixed and not _complete_numbers(frame[names]):
         read_rows(args.data, columns=names, **reading(args))  # says what is wrong
-    ids, others = table.ids, frame.drop(columns=names)
-    named = next((column for column in table_columns(others) if column.is_id), None)
-    if ids is None and named is not None:
-        ids, id_name = others[named.name].to_numpy(dtype=object), named.name
+    ids, id_name = found_ids(frame.drop(columns=names), table.ids, id_name)
     X = frame[names] if mixed else plain_rows(frame[names])
     return Rows(X, None, [], ids, id_name, None, table.source)
 
@@ -249,20 +253,27 @@ def standardizer(X: Any) -> Any:
 
 
 def label_columns(model: Any, rows: Rows, scores: Any = None) -> dict[str, Any]:
-    """Return what stands beside the labels in a file: margins, certainty and ids."""
+    """Return what stands beside the labels in a file: margins, certainty and ids.
+
+    Without scores the rows are those of the fit, of which certainty is known.
+    """
     from maxmargin.display import row_margins
 
     margins = row_margins(model.decision_function(rows.X) if scores is None else scores)
     return {
         "margins": margins,
-        **certainty(model, rows.X),
+        **certainty(model, rows.X, fitted=scores is None),
         "ids": rows.ids,
         "id_name": rows.id_name,
     }
 
 
-def certainty(model: Any, X: Any) -> dict[str, Any]:
+def certainty(model: Any, X: Any, fitted: bool = False) -> dict[str, Any]:
     """Return confidence and outliers, for the method that tells."""
+    if fitted:
+        last = model[-1] if hasattr(model, "steps") else model
+        names = {"confidence": "confidence_", "outliers": "is_outlier_"}
+        return {key: getattr(last, name) for key, name in names.items() if hasattr(last, name)}
     if hasattr(model, "steps"):
         model, X = model[-1], model[:-1].transform(X)
     # A fit with constraints or without resamples does not have all of them.
