@@ -1,12 +1,15 @@
-"""A few known labels: accuracy on the other rows, beside classifiers and named clusters.
+"""What is known of some rows: labels, constraints, answers to questions; beside other methods.
 
     MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/knowledge.py [section ...]
 
 Sections: labels (one for each class, 1 %, 5 % and 20 % of the rows, and none: clusters matched
-one-to-one to the classes), wrong (a tenth of 5 % known labels are wrong), calibration (expected
-calibration error of the probabilities at 5 %). Tasks are those of quality.py but blobs and mnist;
-every figure is the mean of three draws. Known labels are given to all methods alike, and true
-classes serve to score only. MAXMARGIN_JOBS fits run at once (default 1).
+one-to-one to the classes), links (n/2, n and 2n random constraints), both (5 % labels and n/2
+constraints), active (5 questions for each class beside twice as many random labels), wrong (a tenth
+of 5 % known labels, or a twentieth of n constraints, are wrong), calibration (expected calibration
+error of the probabilities at 5 %). Tasks are those of quality.py but blobs and mnist; every figure
+is the mean of three draws. What is known is given to all methods alike, and true classes serve to
+score and to answer only. MAXMARGIN_JOBS fits run at once (default 1). MAXMARGIN_TASKS can name
+some of the tasks, separated by commas.
 """
 
 import os
@@ -24,15 +27,27 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from _data import run_sections, table
-from maxmargin import MaxMarginClustering
+from maxmargin import (
+    LabelQueries,
+    MaxMarginClustering,
+    PairwiseConstraints,
+    PairwiseMarginClustering,
+)
 from maxmargin.metrics import clustering_accuracy
-from quality import dense, task, task_names
+from quality import dense, task
+from quality import task_names as all_task_names
+from reproduction.baselines import PCKMeans
 
 DRAWS = 3
 SHARES = {"1 per class": 0.0, "1 %": 0.01, "5 %": 0.05, "20 %": 0.2}
 TASKS = ("iris", "wine", "breast_cancer", "digits", "usps", "coil20", "letter", "satellite",
          "segment", "ionosphere", "vehicle", "svmguide1", "ringnorm", "magic", "news20", "ohscal",
          "webkb", "moons")  # fmt: skip
+
+
+def task_names(*names):
+    wanted = os.environ.get("MAXMARGIN_TASKS", "")
+    return all_task_names(*(wanted.split(",") if wanted else names))
 
 
 def known_labels(y, share, seed):
@@ -164,6 +179,12 @@ def wrong():
     rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
     columns = ["task", "all right", "a tenth wrong", "mistakes found", "precision"]
     table("5 % known", columns, rows, decimals=3)
+    found = parallel(wrong_links, names, range(DRAWS))
+    rows = [
+        (name, *map(float, np.mean([f for f, _ in own], axis=0))) for name, own in zip(names, found)
+    ]
+    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+    table("n constraints", ["task", "all right", "a twentieth wrong"], rows, decimals=3)
 
 
 def calibration_error(name, seed, bins=10):
@@ -183,7 +204,158 @@ def calibration():
     table("expected calibration error, 5 % known", ["task", "error"], rows, decimals=3)
 
 
-SECTIONS = {"labels": labels, "wrong": wrong, "calibration": calibration}
+# -- constraints ---------------------------------------------------------------------------------
+
+
+def linked(y, count, seed, share=0.0):
+    """Random constraints, a share of them wrong."""
+    links = PairwiseConstraints.from_labels(y, n_pairs=count, random_state=seed).links()
+    wrong = np.random.default_rng(seed).random(count) < share
+    pairs, same = np.stack([links.first, links.second], axis=1), links.same ^ wrong
+    return PairwiseConstraints(len(y), pairs[same], pairs[~same])
+
+
+def cop_kmeans(X, k, links, seed, rounds=20):
+    """Wagstaff et al. 2001: rows in random order go to the nearest centre that no link forbids."""
+    rng, X = np.random.default_rng(seed), dense(X)
+    groups, apart = links.closure()
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(groups.max() + 1))
+    sizes = np.bincount(groups)
+    means = np.add.reduceat(X[order], starts, axis=0) / sizes[:, None]
+    near = [[] for _ in sizes]
+    for a, b in apart.tolist():
+        near[a].append(b)
+        near[b].append(a)
+    centres = means[rng.choice(len(means), k, replace=False)]
+    for _ in range(rounds):
+        distances = ((means[:, None] - centres[None]) ** 2).sum(axis=2)
+        labels = np.full(len(means), -1)
+        for group in rng.permutation(len(means)):
+            costs = distances[group].copy()
+            taken = labels[near[group]]
+            if len(np.unique(taken[taken >= 0])) < k:  # else a link is violated
+                costs[taken[taken >= 0]] = np.inf
+            labels[group] = costs.argmin()
+        total = np.bincount(labels, sizes, minlength=k)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, labels, means * sizes[:, None])
+        centres = np.where(total[:, None] > 0, sums / np.maximum(total, 1)[:, None], centres)
+    return labels[groups]
+
+
+def pairwise(X, k, links, seed):
+    model = PairwiseMarginClustering(k, on_conflict="soft", random_state=seed)
+    return model.fit(X, constraints=links).labels_
+
+
+def front_door(X, k, links, seed, known=None):
+    model = MaxMarginClustering(k, n_resamples=0, random_state=seed)
+    return model.fit(X, constraints=links, partial_labels=known).labels_
+
+
+LINK_METHODS = {
+    "maxmargin": front_door,
+    "Pairwise": pairwise,
+    "PCKMeans": lambda X, k, links, seed: (
+        PCKMeans(k, random_state=seed).fit(dense(X), constraints=links).labels_
+    ),
+    "COP-k-means": cop_kmeans,
+}
+
+
+def linked_accuracy(name, seed, of, method):
+    X, y, k = task(name)
+    return clustering_accuracy(
+        y, LINK_METHODS[method](X, k, linked(y, int(of * len(y)), seed), seed)
+    )
+
+
+def links():
+    names, sizes = task_names(*TASKS), {"n/2": 0.5, "n": 1.0, "2n": 2.0}
+    free = parallel(without_labels, names, range(DRAWS))
+    found = parallel(linked_accuracy, names, range(DRAWS), list(sizes.values()), list(LINK_METHODS))
+    for i, size in enumerate(sizes):
+        rows = []
+        for at, name in enumerate(names):
+            none = np.mean([clustering_accuracy(task(name)[1], f) for f, _ in free[at]])
+            values = np.mean([[f for f, _ in own] for own in found[at, :, i]], axis=0)
+            rows.append((name, float(none), *map(float, values)))
+        rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+        table(f"{size} random constraints", ["task", "none", *LINK_METHODS], rows, decimals=3)
+
+
+def both_accuracies(name, seed):
+    """Labels alone, constraints alone, and both: accuracy, clusters matched to the classes."""
+    X, y, k = task(name)
+    known, some = known_labels(y, 0.05, seed), linked(y, len(y) // 2, seed)
+    given = (None, known), (some, None), (some, known)
+    return [clustering_accuracy(y, front_door(X, k, a, seed, b)) for a, b in given]
+
+
+def both():
+    names = task_names(*TASKS)
+    found = parallel(both_accuracies, names, range(DRAWS))
+    rows = [
+        (name, *map(float, np.mean([f for f, _ in own], axis=0))) for name, own in zip(names, found)
+    ]
+    kept = sum(row[3] >= max(row[1:3]) - 0.01 for row in rows)
+    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+    columns = ["task", "5 % labels", "n/2 constraints", "both"]
+    table("labels and constraints", columns, rows, decimals=3)
+    print(f"At least the better of the two less .01 on {kept} of {len(names)}.")
+
+
+# -- questions -----------------------------------------------------------------------------------
+
+
+def asked(name, seed):
+    """Accuracy with 5 k questions, their number, and with 5 k and 10 k random labels."""
+    X, y, k = task(name)
+    model = MaxMarginClustering(k, n_resamples=0, random_state=seed)
+    loop = LabelQueries(model, X, random_state=seed)
+    while len(loop.answers) < 5 * k and len(
+        rows := loop.suggest(min(k, 5 * k - len(loop.answers)))
+    ):
+        loop.tell(rows, y[rows])
+    found = []
+    for known in (loop.partial_labels, drawn(y, 5 * k, seed), drawn(y, 10 * k, seed)):
+        rest = known < 0
+        found.append(np.mean(ours(X, known, k, seed).labels_[rest] == y[rest]))
+    return found[0], len(loop.answers) / k, *found[1:]
+
+
+def drawn(y, count, seed):
+    """So many labels of random rows, at least one of each class."""
+    rows = np.random.default_rng(seed).permutation(len(y))
+    first = rows[np.unique(y[rows], return_index=True)[1]]
+    rows = np.concatenate([first, np.setdiff1d(rows[:count], first, assume_unique=True)])[:count]
+    known = np.full(len(y), -1)
+    known[rows] = y[rows]
+    return known
+
+
+def active():
+    names = task_names(*TASKS)
+    found = parallel(asked, names, range(DRAWS))
+    rows = [
+        (name, *map(float, np.mean([f for f, _ in own], axis=0))) for name, own in zip(names, found)
+    ]
+    won = sum(row[1] >= row[4] for row in rows)
+    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+    columns = ["task", "5 k questions", "asked / k", "5 k random", "10 k random"]
+    table("questions about labels", columns, rows, decimals=3)
+    print(f"At least as good as twice as many random labels on {won} of {len(names)}.")
+
+
+def wrong_links(name, seed):
+    X, y, k = task(name)
+    found = [front_door(X, k, linked(y, len(y), seed, share), seed) for share in (0.0, 0.05)]
+    return [clustering_accuracy(y, labels) for labels in found]
+
+
+SECTIONS = {"labels": labels, "links": links, "both": both, "active": active, "wrong": wrong,
+            "calibration": calibration}  # fmt: skip
 
 
 if __name__ == "__main__":

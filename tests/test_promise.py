@@ -8,19 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_wine, make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import (
+    AlternatingMarginClustering,
     BisectingMarginClustering,
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
     MaxMarginClustering,
+    MultipleKernelMarginClustering,
     PairwiseConstraints,
     PairwiseMarginClustering,
     SemidefiniteMarginClustering,
 )
+from maxmargin._core.init import named
 
 from ._solvers import solve_with_clarabel
 
@@ -128,3 +131,29 @@ def test_the_tree_of_the_kmeans_clusters_is_a_candidate():
     for split_by in ("scatter", "size"):
         other = BisectingMarginClustering(3, split_by=split_by, random_state=0).fit(X)
         assert kept(other.objective_, other.compared_with_kmeans_["objective"])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AlternatingMarginClustering(3),
+        CuttingPlaneMarginClustering(3),
+        MultipleKernelMarginClustering(3),
+        LeastSquaresMarginClustering(3),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_known_labels_do_no_harm(estimator):
+    """The clusters found without labels, renumbered by them, have no lower objective."""
+    for seed in (0, 1, 4):
+        X, y = make_blobs([30, 30, 30], 2, cluster_std=1.5, random_state=seed)
+        given = np.random.default_rng(seed).permutation(90)[:5]
+        known = np.full(90, -1)
+        known[given] = y[given]
+        estimator.set_params(random_state=seed)
+        renumbered = named(estimator.fit(X).labels_, known, np.ones(90), 3)
+        # With all labels known, the objective is that of these labels.
+        rival = estimator.fit(X, partial_labels=renumbered).objective_
+        model = estimator.fit(X, partial_labels=known)
+        assert model.objective_ <= rival * (1 + 1e-4)
+        assert (model.labels_[given] == y[given]).all()

@@ -57,7 +57,7 @@ from ._callbacks import Interval, StrOptions, with_callbacks
 from ._core.checks import check_no_labels
 from ._core.dedup import FitInput
 from ._core.features import KERNELS
-from ._core.links import Links
+from ._core.links import Links, clusters_needed
 from ._core.model import Model
 from ._row_kinds import RBF, Kind, kind_of_rows
 from ._separated_number import number_of_clusters
@@ -65,7 +65,7 @@ from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
 from .least_squares._few_labels import KnownDetails, fit_known_labels
 from .least_squares._fit import Settings
-from .least_squares._link_weights import fit_with_links
+from .least_squares._link_weights import fit_with_links, links_told
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import Resamples, alternative_clusterings
 from .least_squares._views import view_axes, views_of
@@ -154,6 +154,9 @@ class MaxMarginClustering(BaseMarginClustering):
         With known labels of every cluster: rows whose known labels are improbable by leave-one-out
         predictions (odds of 5 to 1 against them), the least probable first, and the label that is
         most probable instead. Known labels are kept all the same.
+    doubtful_constraints_ : PairwiseConstraints
+        With constraints: those that were not used, because the clusters and the other constraints
+        of their rows contradict them. Constraints of a weight above 1 are always used.
     alternatives_ : list of Alternative
         The second-best clustering, if other initialisations led to different clusters.
     compared_with_kmeans_ : dict
@@ -176,6 +179,7 @@ class MaxMarginClustering(BaseMarginClustering):
     """
 
     _on_host = True  # the nearest-neighbour graph is searched there
+    _depends_on_starts = False  # clusters need not be those of the lowest objective
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -238,9 +242,10 @@ class MaxMarginClustering(BaseMarginClustering):
         y : ignored
             Not used.
         constraints : PairwiseConstraints, optional
-            Links between rows, which ``labels_`` respects. If they contradict each other, lighter
-            ones are violated, with a warning. A prediction for a row with links can differ from
-            its label. Links of rows that are not fitted (see ``max_samples``) are ignored.
+            Links between rows, which ``labels_`` respects but for ``doubtful_constraints_``. If
+            they contradict each other, lighter ones are violated, with a warning. A prediction for
+            a row with links can differ from its label. Links of rows that are not fitted (see
+            ``max_samples``) are ignored.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters, numbered from 0; -1 if unknown. Known labels do not change. If every
             cluster has known labels, the model is a classifier: the labels decide how far kernels,
@@ -348,9 +353,11 @@ class MaxMarginClustering(BaseMarginClustering):
         choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
-        if choice.n_clusters == 1 and data.links is not None and not data.links.same.all():
-            return 2, [choice.statement, "Cannot-links need 2 clusters."]
-        return choice.n_clusters, [choice.statement]
+        k = choice.n_clusters
+        if data.links is not None:
+            k = clusters_needed(data.links, len(data.weights), k)
+        more = [] if k == choice.n_clusters else [f"Cannot-links need {k} clusters."]
+        return k, [choice.statement, *more]
 
     def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
@@ -362,7 +369,9 @@ class MaxMarginClustering(BaseMarginClustering):
                 found["alternatives_"] = alternative_clusterings(own, *known)
         sentences = list(self._sentences(model, data, found))
         if data.links is not None:
-            sentences = [*_links_told(data, host_labels(labels), model), *sentences]
+            doubted = np.array(model.details.doubted, np.int64)
+            found["doubtful_constraints_"] = data.constraints.take(doubted)
+            sentences = [*links_told(data, host_labels(labels), model), *sentences]
         return found | {"_told": model.extras["_told"] + sentences}
 
     def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
@@ -531,12 +540,3 @@ class MaxMarginClustering(BaseMarginClustering):
             )
         found = self._calibration
         return found.found()[0] if isinstance(found, Resamples) else found
-
-
-def _links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
-    """Yield the sentences about the constraints."""
-    count = data.constraints.n_links
-    broken = data.constraints.violations(labels).n_links
-    yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
-    if model.details.link_weight is not None:
-        yield f"Rows with constraints have the weight {model.details.link_weight}."

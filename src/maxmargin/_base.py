@@ -54,6 +54,7 @@ from ._core.features import (
     fit_features,
     kernel_params,
 )
+from ._core.init import fit_with_known
 from ._core.links import Links
 from ._core.model import (
     Decided,
@@ -124,6 +125,7 @@ class BaseMarginClustering(
     labels_: Any
     warm_start = False
     init: Any = "auto"
+    _depends_on_starts = True  # so that known labels could lead to a higher objective
     _takes_blocks = True  # whether rows may be in a file, on a cluster or on a device
     _on_host = False  # whether rows on a device are copied to the host
 
@@ -182,8 +184,7 @@ class BaseMarginClustering(
         checked = object.__new__(type(self))  # validated attributes are published with the model
         checked.__dict__.update(self.__dict__)
         source = checked._source(X, reset=True)
-        n = source.shape[0]
-        weights, known, names = None, None, None
+        n, weights, known, names = source.shape[0], None, None, None
         if sample_weight is not None:
             weights = checked_weights(host_labels(sample_weight), n)
         if partial_labels is not None:
@@ -220,7 +221,8 @@ class BaseMarginClustering(
                     names=getattr(checked, "feature_names_in_", None),
                     constraints=constraints,
                 )
-                model = self._fit_model(data)
+                k = self.n_clusters if self._depends_on_starts else 0
+                model = fit_with_known(self._fit_model, data, k)
                 self._publish(model, data, source, rows, weights, known, checked)
                 if names is not None:
                     self.known_names_ = names

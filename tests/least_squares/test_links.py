@@ -29,6 +29,7 @@ from maxmargin.least_squares._links import (
     voted,
 )
 from maxmargin.least_squares._similarity import similarity_of
+from maxmargin.metrics import clustering_accuracy
 
 
 def label_problem(X, k, links=None, weights=None, known=None, p=0.75):
@@ -265,3 +266,31 @@ def test_links_between_rows_of_a_cluster_of_machines():
     links = PairwiseConstraints.from_labels(y, n_pairs=40, random_state=0)
     model = fitted(da.from_array(X, chunks=(5000, 2)), links, max_samples=120)
     assert links.accuracy(model.labels_.compute()) == 1.0
+
+
+def test_a_few_wrong_links_are_doubted():
+    X, y = make_blobs([40, 25, 15], 3, cluster_std=2.0, random_state=1)
+    right = PairwiseConstraints.from_labels(y, n_pairs=120, random_state=0).links()
+    wrong = np.arange(len(right)) % 20 == 0
+    pairs, same = np.stack([right.first, right.second], axis=1), right.same ^ wrong
+    links = PairwiseConstraints(len(y), pairs[same], pairs[~same])
+    with pytest.warns(UserWarning, match="contradict each other"):
+        model = MaxMarginClustering(3, n_resamples=0, random_state=0).fit(X, constraints=links)
+    assert clustering_accuracy(y, model.labels_) > 0.95  # 0.96 without links, 0.65 with all of them
+    doubted = model.doubtful_constraints_
+    assert doubted.violations(y).n_links >= 5  # of six
+    assert doubted.n_links <= 12
+    assert any("were not used" in sentence for sentence in model.report_)
+    kept = PairwiseConstraints(len(y), pairs[same & ~wrong], pairs[~same & ~wrong])
+    model.fit(X, constraints=kept)
+    assert model.doubtful_constraints_.n_links == 0
+    assert kept.violations(model.labels_).n_links == 0
+
+
+def test_cannot_links_raise_the_number_of_clusters():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    rows = np.argsort(X[:, 0])[[0, 30, 59]]
+    links = PairwiseConstraints(60, cannot_link=[rows[[0, 1]], rows[[1, 2]], rows[[0, 2]]])
+    model = MaxMarginClustering(n_resamples=0, random_state=0).fit(X, constraints=links)
+    assert model.n_clusters_ == 3
+    assert any("Cannot-links need 3 clusters" in sentence for sentence in model.report_)

@@ -694,3 +694,16 @@ def test_axes_of_links_between_equal_rows_stay_of_the_size_of_the_rows():
     Z[1] = Z[0]
     links = Links(np.array([0, 2]), np.array([1, 3]), np.array([True, False]), np.ones(2))
     assert np.abs(eigenvector_axes(Z, links, 2, 0.1)).max() < 1e10
+
+
+def test_a_contradictory_pair_empties_no_cluster():
+    """The size floor stays on with cannot-links, and with classes that nobody has named."""
+    X, y = make_blobs([30, 30, 30], 2, cluster_std=1.0, random_state=3)
+    links = PairwiseConstraints(90, must_link=[(0, 1)], cannot_link=[(0, 1)])
+    model = PairwiseMarginClustering(3, on_conflict="soft", random_state=0)
+    assert model.fit(X, constraints=links).cluster_sizes_.min() >= 1
+    known = np.where(np.arange(90) < 4, y, -1)
+    known[y == 2] = -1
+    model.fit(X, constraints=PairwiseConstraints(90), partial_labels=known)
+    assert model.cluster_sizes_.min() >= 1
+    assert len(np.unique(model.predict(X))) == 3

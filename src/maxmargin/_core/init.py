@@ -17,6 +17,8 @@ ones; three values in between are tried, since no one of them is best on all dat
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +28,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.source import all_equal
+from .._data.torch import to_host
 from ._numba import fill_clusters, tempered_ascent
+from .dedup import FitInput
+from .descent import CONVERGED, MAX_ITER, STALLED
 from .lapack import eigh
+from .model import Model, label_block
 from .rows import Rows, cluster_means, scores
 
 RIDGES = (0.01, 0.001)
@@ -307,6 +313,26 @@ def nearness(rows: Rows, centres: np.ndarray) -> np.ndarray:
     found: np.ndarray = 2.0 * scores(replace(rows, offset=offset), about)
     found -= (about**2).sum(axis=1)
     return found
+
+
+def fit_with_known(fit_model: Callable[[FitInput], Model], data: FitInput, k: int) -> Model:
+    """Return the model of the lowest objective with known labels, which so cannot do harm.
+
+    The search that starts from the known labels is compared with one that starts from the clusters
+    found without them, renumbered to agree with them. With k < 2 there is no comparison.
+    """
+    rng = deepcopy(data.rng)  # of a fit without known labels
+    model = fit_model(data)
+    named_rows = data.known >= 0
+    ended = model.stop_reason not in (CONVERGED, STALLED, MAX_ITER)  # there is no more time
+    if k < 2 or ended or data.initial is not None or named_rows.all() or not named_rows.any():
+        return model
+    unknown = np.broadcast_to(np.int64(-1), len(data.known))
+    free = fit_model(replace(data, known=unknown, rng=rng)).in_raw_rows()
+    blocks = free.features.rows(data.X, data.n_jobs).run(label_block, free.shared())[1]
+    labels = np.concatenate([to_host(block) for block in blocks]).astype(np.int64)
+    other = fit_model(replace(data, initial=named(labels, data.known, data.weights, k)))
+    return other if other.objective < model.objective else model
 
 
 def held_labels(

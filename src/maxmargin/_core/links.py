@@ -431,6 +431,22 @@ def cannot_clique(n: int, groups: np.ndarray, cannot_link: np.ndarray, size: int
     return sorted(first_row[g] for g in found)
 
 
+def clusters_needed(links: Links, n: int, k: int) -> int:
+    """Return how many clusters cannot-links need, as far as cliques of them show, at least k.
+
+    Examples
+    --------
+    >>> rows = np.array([[0, 1], [1, 2], [0, 2]]).T
+    >>> clusters_needed(Links(*rows, np.zeros(3, bool), np.ones(3)), 4, 1)
+    3
+    """
+    pairs = np.stack([links.first, links.second], axis=1)
+    groups = groups_of(n, pairs[links.same])
+    while cannot_clique(n, groups, pairs[~links.same], k + 1):
+        k += 1
+    return k
+
+
 def _search_clique(edges: np.ndarray, size: int) -> list[int]:
     near: dict[int, set[int]] = {}
     for a, b in edges.tolist():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +40,8 @@ class Details:
         Leave-one-out R2 of the labels by each view.
     link_weight : str or None
         The weight of rows with constraints if it is not 1, and why.
+    doubted : sequence of int
+        Numbers of the constraints that were not used.
     """
 
     chosen: np.ndarray
@@ -56,6 +58,7 @@ class Details:
     view_weights: dict[str, float] | None = None
     view_fits: np.ndarray | None = None
     link_weight: str | None = None
+    doubted: Sequence[int] = ()
 
     def renumbered(self, order: np.ndarray) -> Details:
         """Return the same with the scores in this order of the clusters; labels stay."""

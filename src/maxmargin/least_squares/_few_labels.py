@@ -2,18 +2,19 @@ r"""A few known labels: label-free similarities, believed as far as they predict
 
 .. math::
     F_h = S_h[:, L]\, (S_h[L, L] + \nu I)^{-1} (Y - m) + m, \qquad
-    P = \sum_h w_h\, \mathrm{softmax}(F_h / T_h), \quad w_h \propto e^{l_h}
+    P = \sum_h w_h\, \mathrm{softmax}(F_h / T_h)
 
 L are the rows whose labels are known, Y their indicators, m the shares of the classes among them.
 Every S_h is a mean of similarities: kernels, graphs of nearest neighbours, and common clusters of
-fits without labels. l_h is the log-likelihood of the known labels by leave-one-out predictions,
+fits without labels. Models are judged by their leave-one-out predictions of the known labels,
 
 .. math::
     \mathrm{loo}_i = y_i - \big([A^{-1} Y]_i - m_{-i} [A^{-1} 1]_i\big) / [A^{-1}]_{ii},
-    \qquad A = S_h[L, L] + \nu I,
+    \qquad A = S_h[L, L] + \nu I.
 
-at the temperature T_h that maximises it. With few labels the models are averaged; with many, one of
-them has nearly all of the weight. Nothing is searched for, and no size of a class is assumed.
+The temperature T_h maximises their log-likelihood, and the weights w that of their weighted mean,
+with a prior that is worth a few labels: few labels average the models, many select some that
+complement one another. Nothing is searched for, and no size of a class is assumed.
 
 =========================================  =====================================================
 what                                       function
@@ -21,6 +22,7 @@ what                                       function
 similarities S of three families           :func:`_similarities`
 mixtures, ridges nu and shares m           :func:`believed` (``_label_models.py``)
 leave-one-out predictions                  :func:`held_out` (``_label_models.py``)
+weights w                                  :func:`stacked` (``_label_models.py``)
 P for any row                              :class:`LabelledMap`
 =========================================  =====================================================
 """
@@ -219,8 +221,8 @@ class KnownDetails:
     sentences : list of str
     unnamed : str or None
         The sentence about a class that may have no known labels.
-    others, link_weight
-        There is no other clustering, and rows with constraints have no other weight.
+    others, link_weight, doubted
+        There is no other clustering, and all constraints are used with the same weight.
     """
 
     chosen: np.ndarray
@@ -228,6 +230,7 @@ class KnownDetails:
     unnamed: str | None
     others: tuple = ()
     link_weight: str | None = None
+    doubted: tuple = ()
 
     places = Details.places
 

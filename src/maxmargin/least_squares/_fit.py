@@ -357,22 +357,17 @@ def label_problem(
     weights = similarity.weights
     total, k = weights.sum(), s.n_clusters
     floor = size_floor(s.balance, total, k, data.whole)
-    targets = _targets(total, data.weights.sum(), known, weights, s)
+    targets = _targets(total, data.weights.sum(), s)
     if (targets < floor - 1e-9).any():
         floor = float(targets.min())
     return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
 
 
-def _targets(
-    total: float, n: float, known: np.ndarray, weights: np.ndarray, s: Settings
-) -> np.ndarray:
-    """Return the target sizes of the clusters."""
+def _targets(total: float, n: float, s: Settings) -> np.ndarray:
+    """Return the target sizes of the clusters; shares of known labels are no targets."""
     k, given = s.n_clusters, s.cluster_sizes
     if given is None or isinstance(given, str):
-        counts = np.bincount(known[known >= 0], weights[known >= 0], minlength=k)
-        # With several labels per cluster their proportions are informative.
-        enough = counts.min() >= 1 and counts.sum() >= 5 * k
-        return np.asarray(total * (counts / counts.sum() if enough else np.full(k, 1.0 / k)))
+        return np.full(k, total / k)
     sizes = np.asarray(given, np.float64)
     if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
         raise ValueError(

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, softmax
 
 RIDGES = (0.03, 0.3)
 PSEUDO = (0.0, 1.0, np.inf)  # labels added to each class before its share is taken
 TEMPERATURES = np.geomspace(0.02, 5.0, 48)
-FOR_ALL = 1.0  # added to the log-likelihood of the mean of all similarities
-NEGLIGIBLE = 1e-3  # weight, relative to the largest, of models that are left out
+# Logarithms of the prior weights of the mean of all similarities, of a family, and of one kernel.
+FOR_ALL, FOR_FAMILY, FOR_ONE = 1.0, 0.0, -2.0
+PRIOR_LABELS = 3.0  # known labels that the prior weights are worth
+ROUNDS = 200
+NEGLIGIBLE = 0.02  # weight, relative to the largest, of models that are left out
 KERNEL, GRAPH, CLUSTERS = 0, 1, 2
 
 
@@ -75,7 +78,7 @@ def believed(
     Y = (known[:, None] == np.arange(k)).astype(np.float64)
     counts = weights @ Y
     found = []
-    for mixture, bonus in _mixtures(np.array([part.family for part in parts])):
+    for mixture, prior in _mixtures(np.array([part.family for part in parts])):
         S = sum(c * p.columns[labelled].astype(np.float64) for c, p in zip(mixture, parts) if c)
         for ridge in RIDGES:
             inverse = np.linalg.inv(S + ridge * np.diag(1.0 / weights))
@@ -86,27 +89,60 @@ def believed(
                 logs = np.array([_log_own(loo / t, known) for t in TEMPERATURES]) @ weights
                 best = int(logs.argmax())
                 t = TEMPERATURES[best]
-                found.append((logs[best] + bonus, mixture, inverse @ (Y - m), m, t, loo))
-    score = np.array([f[0] for f in found])
-    keep = np.flatnonzero(score > score.max() + np.log(NEGLIGIBLE))
-    w = np.exp(score[keep] - logsumexp(score[keep]))
+                own = _log_own(loo / t, known)
+                found.append((own, prior, mixture, inverse @ (Y - m), m, t, loo))
+    logs, priors = np.stack([f[0] for f in found]), np.array([f[1] for f in found])
+    w = stacked(logs, priors, weights)
+    keep = np.flatnonzero(w > NEGLIGIBLE * w.max())
+    w = w[keep] / w[keep].sum()
     mixtures, dual, shares, temperatures, loo = (
-        np.stack([found[i][j] for i in keep]) for j in range(1, 6)
+        np.stack([found[i][j] for i in keep]) for j in range(2, 7)
     )
     left_out = np.einsum("hic,h->ic", softmax(loo / temperatures[:, None, None], axis=2), w)
     return Believed(mixtures, dual, shares, temperatures, w, left_out)
 
 
+def stacked(logs: np.ndarray, priors: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    r"""Return the weights of models whose mean predicts held-out labels best, and the prior.
+
+    Maximises :math:`\sum_i n_i \log \sum_h w_h p_{hi} + a \sum_h v_h \log w_h` by expectation and
+    maximisation, with prior weights v of ``PRIOR_LABELS`` a.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_models, n_labelled)
+        Log probabilities of the known labels by leave-one-out predictions.
+    priors : ndarray of shape (n_models,)
+        Logarithms of the prior weights, up to a constant.
+    counts : ndarray of shape (n_labelled,)
+        Weights of the labels.
+
+    Examples
+    --------
+    >>> logs = np.log([[0.9] * 40, [0.5] * 40])
+    >>> stacked(logs, np.zeros(2), np.ones(40)).round(2)
+    array([0.93, 0.07])
+    """
+    prior = softmax(priors)
+    w = prior
+    for _ in range(ROUNDS):
+        shares = softmax(np.log(w)[:, None] + logs, axis=0) @ counts + PRIOR_LABELS * prior
+        w = shares / shares.sum()
+    return np.asarray(w)
+
+
 def _mixtures(family: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield shares of the similarities, and what is added to their log-likelihood."""
+    """Yield shares of the similarities, and the logarithms of their prior weights."""
     yield np.full(len(family), 1.0 / len(family)), FOR_ALL
     kernels = (family == KERNEL) / (family == KERNEL).sum()
-    yield kernels, 0.0
+    yield kernels, FOR_FAMILY
     for name, little, of in ((GRAPH, 0.05, kernels), (CLUSTERS, 0.1, None)):
         own = family == name
         if own.any():
             others = ~own / max((~own).sum(), 1) if of is None else of
-            yield own / own.sum() + little * others, 0.0
+            yield own / own.sum() + little * others, FOR_FAMILY
+    for one in np.flatnonzero(family == KERNEL):
+        yield np.eye(len(family))[one], FOR_ONE
 
 
 def class_shares(counts: np.ndarray, pseudo: float) -> np.ndarray:

@@ -24,6 +24,7 @@ from ._search import DEFAULT_ALPHA, Search, nearest_centre_start, parted
 
 SOLVER_TOL, FINE_TOL = 1e-2, 1e-3
 STORED = 20_000_000  # numbers, 160 MB
+LEAST_BALANCE = 0.05  # with cannot-links: no cluster may vanish
 
 
 class PairwiseMarginClustering(BaseMarginClustering):
@@ -51,8 +52,8 @@ class PairwiseMarginClustering(BaseMarginClustering):
     n_components : int, "auto" or None, default="auto"
         Rank of the feature map; None is exact.
     balance : float, default=0.5
-        Used only without cannot-links and with fewer than two known classes, because the clusters
-        could then collapse: every cluster has at least ``balance * n / n_clusters`` rows.
+        Every cluster has at least ``balance * n / n_clusters`` rows, because the clusters could
+        otherwise collapse; at most 0.05 counts with cannot-links or two known classes.
     on_conflict : {"raise", "soft"}, default="raise"
         If links contradict each other, raise an error that names them, or minimise the objective
         and allow violated links.
@@ -136,6 +137,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
     True
     """
 
+    _depends_on_starts = False  # alpha can be chosen by known labels: objectives are not comparable
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **SHARED_CONSTRAINTS,
         "alpha": [StrOptions({"cv"}), STRENGTH],
@@ -330,7 +332,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             history=outcome.history,
             n_iter=outcome.n_iter,
             stop_reason=outcome.stop_reason,
-            balance=self.balance if search.floor > 0 else 0.0,
+            balance=self.balance if search.floor > 0 or state.offset.any() else 0.0,
             raised=state.offset > state.offset.min(),
             extras=extras,
         )
@@ -355,15 +357,18 @@ class PairwiseMarginClustering(BaseMarginClustering):
 
     def _search(self, problem, sample: FitInput) -> Search:
         floor, precision = 0.0, SOLVER_TOL
-        if not parted(problem):
+        apart = parted(problem)
+        balance = min(self.balance, LEAST_BALANCE) if apart else self.balance
+        least = size_floor(balance, sample.weights.sum(), self.n_clusters, sample.whole)
+        if not apart:
             # The local optima differ by less than 1 %.
             precision = FINE_TOL if self.solver == "bundle" else SOLVER_TOL
-            total = sample.weights.sum()
-            floor = size_floor(self.balance, total, self.n_clusters, sample.whole)
+            floor = least
         return Search(
             problem,
             sample.weights,
             floor,
+            least if self.solver == "bundle" else floor,
             self.solver,
             self.init if isinstance(self.init, str) else "auto",
             8 if self.n_init == "auto" else self.n_init,

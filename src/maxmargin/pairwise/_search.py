@@ -133,11 +133,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Search:
-    """Several starts with the links alone, the best continued with all rows."""
+    """Several starts with the links alone, the best continued with all rows.
+
+    ``floor`` is the least weight of a cluster in the search, ``least`` that of the result: if links
+    or known classes part the clusters, the floor is needed in few cases.
+    """
 
     problem: PairProblem
     weights: np.ndarray
     floor: float
+    least: float
     solver: str
     init: str
     n_init: int
@@ -170,6 +175,9 @@ class Search:
             states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
         best = min((stage.resume(state.coef) for state in states), key=stage.objective)
         outcome, compared = self._promised(stage, self._descend(stage, best), rivals)
+        sizes = np.bincount(outcome.state.at.labels, self.weights, minlength=problem.k)
+        if self.floor < self.least and sizes.min() < self.least:
+            return replace(self, floor=self.least).run(alpha, given, rivals)
         if not outcome.state.solved:
             warnings.warn(
                 f"solver={self.solver!r} did not reach solver_tol={self.solver_tol:g} in its last "

@@ -157,7 +157,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     """
 
     # A convex problem needs no initialisation.
-    warm_start = False
+    warm_start = _depends_on_starts = False
 
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{k: v for k, v in SHARED_CONSTRAINTS.items() if k not in ("n_init", "warm_start")},
