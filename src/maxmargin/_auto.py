@@ -71,6 +71,7 @@ from .least_squares._resampling import Resamples, alternative_clusterings
 from .least_squares._views import view_axes, views_of
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
+MANY_LABELS = 5  # for each class: then a class without any is rare
 SURE, STABLE = 0.9, 0.75
 
 
@@ -300,14 +301,16 @@ class MaxMarginClustering(BaseMarginClustering):
         views = views_of(self.views, self.kernel, self.n_clusters, data)
         kind = kind_of_rows(data.X, self.kernel) if views is None else RBF
         k, told = self._number(data, kind, views)
-        named = len(np.unique(data.known[data.known >= 0]))
+        known = data.known[data.known >= 0]
+        named = len(np.unique(known))
         settings = replace(self._settings(k, kind), views=views)
-        if named == k > 1:
-            model = fit_known_labels(data, settings)
-            if self.n_clusters is None and model.details.unnamed is not None:
-                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
-        else:
+        # With many labels, classes without any are rare ones, unless a whole cluster has none.
+        some = named == k > 1 or (named > 1 and len(known) >= MANY_LABELS * k)
+        model = fit_known_labels(data, settings) if some else None
+        if model is None or (named < k and model.details.unnamed is not None):
             model = fit_with_links(data, settings)
+        elif self.n_clusters is None and model.details.unnamed is not None:
+            warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         extras = {**model.extras, "n_clusters_": k, "_told": [kind.sentence, *told]}
         if views is not None:
             extras["view_weights_"] = model.details.view_weights

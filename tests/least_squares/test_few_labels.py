@@ -205,3 +205,12 @@ def test_links_together_with_labels():
     assert (model.labels_[known >= 0] == y[known >= 0]).all()
     assert accuracy(model, y, known) > accuracy(plain, y, known)
     assert any("150 constraints were used; 0 violated" in told for told in model.report_)
+
+
+def test_a_rare_class_without_labels_does_not_spoil_the_others():
+    X, y = make_blobs([60, 60, 2], 3, cluster_std=3.0, random_state=0)
+    known = np.where(some_known(y, 30) == 2, -1, some_known(y, 30))
+    model = MaxMarginClustering(3, random_state=0).fit(X, partial_labels=known)
+    two = MaxMarginClustering(2, random_state=0).fit(X, partial_labels=known)
+    assert accuracy(model, y, known) >= accuracy(two, y, known) - 0.05
+    assert not hasattr(model, "size_prior_")  # a classifier, not a search
