@@ -28,7 +28,6 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.source import all_equal
-from .._data.torch import to_host
 from ._numba import fill_clusters, tempered_ascent
 from .dedup import FitInput
 from .descent import CONVERGED, MAX_ITER, STALLED
@@ -330,7 +329,7 @@ def fit_with_known(fit_model: Callable[[FitInput], Model], data: FitInput, k: in
     unknown = np.broadcast_to(np.int64(-1), len(data.known))
     free = fit_model(replace(data, known=unknown, rng=rng)).in_raw_rows()
     blocks = free.features.rows(data.X, data.n_jobs).run(label_block, free.shared())[1]
-    labels = np.concatenate([to_host(block) for block in blocks]).astype(np.int64)
+    labels = np.concatenate(list(blocks)).astype(np.int64)
     other = fit_model(replace(data, initial=named(labels, data.known, data.weights, k)))
     return other if other.objective < model.objective else model
 
