@@ -125,8 +125,7 @@ def test_a_pipeline_is_explained_by_the_columns_of_the_table():
 
 
 def test_wide_and_sparse_rows():
-    rng = np.random.default_rng(0)
-    X = sparse.random_array((90, 300), density=0.05, rng=rng, format="lil")
+    X = sparse.random(90, 300, density=0.05, random_state=0, format="lil")
     X[:45, :3], X[45:, 3:6] = 2.0, 2.0
     X = X.tocsr()
     model = KMeans(2, n_init=3, random_state=0).fit(X)
