@@ -166,6 +166,13 @@ class MaxMarginClustering(BaseMarginClustering):
     coef_, intercept_, objective_, history_, n_iter_, stop_reason_
         See :class:`LeastSquaresMarginClustering`.
 
+    See Also
+    --------
+    choose_n_clusters : Choose the number of clusters.
+    LeastSquaresMarginClustering : The same objective for clusters of similar size.
+    PairwiseMarginClustering : Learn from hundreds of constraints.
+    report : A page about a fitted model.
+
     Examples
     --------
     >>> from maxmargin import MaxMarginClustering

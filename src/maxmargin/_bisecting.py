@@ -86,6 +86,11 @@ class BisectingMarginClustering(BaseMarginClustering):
     history_ : list of float
         Objective of each split.
 
+    See Also
+    --------
+    AlternatingMarginClustering : The default split.
+    MaxMarginClustering : All clusters at once, with automatic settings.
+
     Examples
     --------
     >>> from maxmargin import AlternatingMarginClustering, BisectingMarginClustering

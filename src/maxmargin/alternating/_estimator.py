@@ -120,6 +120,12 @@ class AlternatingMarginClustering(BaseMarginClustering):
     stop_reason_ : str
         "converged", "max_iter", "stalled", "time" or "callback".
 
+    See Also
+    --------
+    MaxMarginClustering : Automatic settings, confidence and outliers.
+    CuttingPlaneMarginClustering : Fewer passes over many rows.
+    BisectingMarginClustering : Recursive splits by any estimator.
+
     Notes
     -----
     In the paper's symbols alpha = s^2 / (n C) for iterSVM and iterSVR and 2 s^2 / (n C) for

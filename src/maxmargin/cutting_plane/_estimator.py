@@ -140,6 +140,12 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     stop_reason_ : str
         "converged", "max_iter", "stalled", "time" or "callback".
 
+    See Also
+    --------
+    MultipleKernelMarginClustering : Learn the weights of several kernels.
+    open_rows : Rows of a file larger than memory.
+    MaxMarginClustering : Automatic settings, confidence and outliers.
+
     Notes
     -----
     In the paper's symbols alpha = beta * s^2, where s is ``feature_scale_``, and

@@ -116,6 +116,11 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     clusters_on_floor_ : ndarray of int
         Clusters whose size the floor of ``balance`` decided.
 
+    See Also
+    --------
+    CuttingPlaneMarginClustering : The same problem with one kernel.
+    maxmargin.display.plot_kernel_weights : Plot the weights.
+
     Notes
     -----
     In the paper's symbols alpha = 1 / C for many clusters (2 / C for two, whose form has one

@@ -110,6 +110,11 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     history_ : list of float
         Q after each round of the best initialisation.
 
+    See Also
+    --------
+    MaxMarginClustering : The same method with automatic settings and sizes.
+    select_parameters : Select gamma and ridge without labels.
+
     References
     ----------
     T. Pahikkala, A. Airola, F. Gieseke, O. Kramer. On Unsupervised Training of Multi-Class

@@ -107,6 +107,12 @@ class PairwiseMarginClustering(BaseMarginClustering):
     history_, n_iter_, stop_reason_
         Of the last descent.
 
+    See Also
+    --------
+    PairwiseConstraints : Must-links and cannot-links.
+    PairQueries : Select the pairs to ask about.
+    MaxMarginClustering : Automatic settings; takes constraints, too.
+
     Notes
     -----
     In the paper's symbols alpha = lambda s^2, where s is ``feature_scale_``, and
