@@ -129,11 +129,6 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     n_iter_, stop_reason_
         See :class:`AlternatingMarginClustering`.
 
-    See Also
-    --------
-    LeastSquaresMarginClustering : A search for labels of a similar objective, for more rows.
-    MaxMarginClustering : Automatic settings, confidence and outliers.
-
     Notes
     -----
     In the paper's symbols, with s = ``feature_scale_``: C = 2 s^2 / (n alpha) is the bound of the
