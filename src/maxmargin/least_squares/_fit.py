@@ -74,6 +74,7 @@ PILOT_GAIN = 1.5  # least number of rows, in those of a pilot, for which it save
 FIRST_SHARE = 0.3  # of the time, for the first of two fits
 TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
+ALIKE_ENOUGH = 0.9  # stability from which on no more subsamples are needed
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
@@ -473,7 +474,7 @@ def _resamples(
     )
     # Not possible if a subsample has fewer rows than there are clusters.
     count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
-    drawn = list(zip(subsamples(len(rows), count, rng), rng.spawn(count)))
+    drawn = list(zip(subsamples(len(rows), 2 * count, rng), rng.spawn(2 * count)))
 
     def fitted(one: Any) -> np.ndarray:
         some, own_rng = one
@@ -486,11 +487,18 @@ def _resamples(
         return np.asarray(found)
 
     def compute() -> tuple[Calibration, float]:
-        resampled = np.full((count, len(labels)), -1)
-        for row, (some, _), found in zip(resampled, drawn, in_order(fitted, drawn, data.n_jobs)):
-            row[rows[some]] = found
-        agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
-        stability = float(agreement.mean()) if len(agreement) else 0.0
+        resampled = np.full((0, len(labels)), -1)
+        for some_drawn in (drawn[:count], drawn[count:]):
+            more = np.full((len(some_drawn), len(labels)), -1)
+            for row, (some, _), found in zip(
+                more, some_drawn, in_order(fitted, some_drawn, data.n_jobs)
+            ):
+                row[rows[some]] = found
+            resampled = np.concatenate([resampled, more])
+            agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
+            stability = float(agreement.mean()) if len(agreement) else 0.0
+            if stability > ALIKE_ENOUGH:  # else a few do not determine the probabilities
+                break
         return calibrate(loo, labels, resampled), stability
 
     return Resamples(compute)
