@@ -114,6 +114,7 @@ class MaxMarginClustering(BaseMarginClustering):
         probabilities (twice as many if the stability of these is below 0.9), when
         ``confidence_``, ``stability_``, ``report_`` or ``predict_proba`` is first used. Without
         subsamples ``confidence_`` and ``stability_`` are not available.
+    outlier_level : float in (0, 1), default=0.01
         Rows whose distance to their neighbours is as unusual as that of this fraction of the
         fitted rows are outliers.
     time_budget : float or None, default=None
