@@ -19,6 +19,7 @@ from .._core.size_floor import cluster_prices, floor_prices
 from .._threads import in_order
 from ._numba import (
     claim,
+    cluster_sums,
     least_claim,
     make_scratch,
     shake_round,
@@ -82,8 +83,7 @@ class LabelProblem:
         """J_p = sum_h y_h' R y_h / n_h^p."""
         if self.size_prior == 0.0:
             return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
-        sizes = np.bincount(labels, self.similarity.weights, minlength=self.k)
-        within = sums_within(caches, labels)
+        within, sizes = cluster_sums(caches, labels, self.similarity.weights)
         return float((within / np.maximum(sizes, 1e-300) ** self.size_prior)[sizes > 0].sum())
 
     def paper_value(self, value: float) -> float:
@@ -101,8 +101,8 @@ class LabelProblem:
 
 def sums_within(caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """y_h' R y_h of every cluster."""
-    own = caches[labels, np.arange(len(labels))]
-    return np.bincount(labels, own.astype(np.float64), minlength=len(caches))
+    within: np.ndarray = cluster_sums(caches, labels, np.broadcast_to(1.0, len(labels)))[0]
+    return within
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,16 @@ def add_members(similarity, labels, caches):
                 cache[i] += row[i]
 
 
+@njit(cache=True, nogil=True)
+def cluster_sums(caches, labels, weights):
+    """Return the sums y_h' R y_h within the clusters, and the weights of the clusters."""
+    within, sizes = np.zeros(len(caches)), np.zeros(len(caches))
+    for i in range(len(labels)):
+        within[labels[i]] += caches[labels[i], i]
+        sizes[labels[i]] += weights[i]
+    return within, sizes
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def _best_claim(scores, barrier, kind):
     """First row with the largest ``scores - barrier``."""

@@ -117,4 +117,5 @@ class Settings:
         m = min(n_samples, self.max_samples)
         itemsize = 4 if self.ridge >= 0.25 else 12
         matrices = len(self.kernels) + 1 if self.mixed else 1
-        return int(itemsize * matrices * m**2 + 8 * m * n_features + 64 * n_samples)
+        strips = 8 * 256 * m  # panels of the inverse, strips of the kernel, links of the graph
+        return int(itemsize * (matrices * m**2 + strips) + 8 * m * n_features + 64 * n_samples)
