@@ -792,7 +792,7 @@ def test_a_fit_that_cannot_fit_in_memory_is_refused_before_it_starts():
     assert model.estimate_memory(500_000_000, 3) > 2**40
     # Zero strides: a billion rows in 24 bytes.
     huge = np.lib.stride_tricks.as_strided(np.arange(3.0), (2**30, 3), (0, 8), writeable=False)
-    with pytest.raises(MemoryError, match=r"needs about \d+.* GiB are available. Lower"):
+    with pytest.raises(MemoryError, match=r"needs about \d+.* GiB are available. Pass float32"):
         model._check_counts(MemoryRows(huge), None)
 
 

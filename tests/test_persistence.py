@@ -11,6 +11,7 @@ import zipfile
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
@@ -33,11 +34,20 @@ from maxmargin import (
 )
 from maxmargin.io import DataError
 from maxmargin.persistence import TRUSTED, load_model, save_model
+from maxmargin.tables import table_pipeline
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(size=(40, 3)), RNG.normal(size=(30, 3)) + 4])
 THREE = RNG.normal(size=(30, 3)) + 6 * np.repeat(np.eye(3), 10, axis=0)
 LINKS = PairwiseConstraints(30, must_link=[(0, 1)], cannot_link=[(0, 2), (3, 4)])
+TABLE = pd.DataFrame(
+    {
+        "age": [31.0, None, 50.0] * 10,
+        "town": ["Oslo", "Rome", None] * 10,
+        "day": pd.date_range("2024-01-01", periods=30, freq="17D"),
+        "text": ["ripe red apples", "a red train", "tall green trees"] * 10,
+    }
+)
 MODELS = {
     "rbf": AlternatingMarginClustering(random_state=0),
     "linear": AlternatingMarginClustering(kernel="linear", loss="squared", random_state=0),
@@ -78,6 +88,9 @@ FITS = {
         2, kernels=["linear", "rbf"], random_state=0
     ).fit(THREE),
     "semidefinite": lambda: SemidefiniteMarginClustering(2, random_state=0).fit(THREE),
+    "table": lambda: table_pipeline(
+        TABLE, CuttingPlaneMarginClustering(3, random_state=0), kinds={"text": "text"}
+    ).fit(TABLE),
 }
 
 

@@ -80,10 +80,10 @@ def inspect_rows(
     >>> from maxmargin._findings import inspect_rows
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "people.csv")
-    ...     _ = path.write_text("age,class\\n31,a\\n,b\\n45,a\\n45,a\\n")
+    ...     _ = path.write_text("age,class\\n31,a\\n,b\\n45,a\\n45,a\\n52,b\\n")
     ...     found = inspect_rows(path)
     >>> [finding.what for finding in found.findings]
-    ['1 of 4 rows repeat an earlier row', "column 'class' looks like the answer, not like ..."]
+    ['1 of 5 rows repeat an earlier row', "column 'class' looks like the answer, not like ..."]
     >>> [(column.name, column.note) for column in found.columns]
     [('age', '1 missing value'), ('class', '2 levels')]
     """

@@ -118,7 +118,7 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
     --------
     >>> import pandas as pd
     >>> from maxmargin.tables import table_columns
-    >>> frame = pd.DataFrame({"age": [31, None, 50], "town": ["Oslo", "Rome", "Oslo"]})
+    >>> frame = pd.DataFrame({"age": [31, None, 50, 28], "town": ["Oslo", "Rome"] * 2})
     >>> [(column.name, column.kind, column.note) for column in table_columns(frame)]
     [('age', 'number', '1 missing value'), ('town', 'category', '2 levels')]
     """

@@ -19,6 +19,8 @@ from ._similarity import STRIP
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
 COVERED = 0.95  # share of the rows in the groups
+TIE = 1e-6  # weight of the distance beside the reachability
+EQUAL = 1e-10  # difference of squared distances that is rounding, as a share of the largest square
 
 
 def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray | None:
@@ -60,8 +62,10 @@ def neighbours_of(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarra
     """Nearest other rows of each row, and their distances in rising order."""
     n = len(points)
     neighbours, squares = np.empty((n, count), np.int64), np.empty((n, count))
+    # Distances that differ by rounding are equal: the order of the rows then decides, not BLAS.
+    unit = EQUAL * max(float(np.einsum("ij,ij->i", points, points).max()), np.finfo(float).tiny)
     for i in range(0, n, STRIP):
-        D = negative_squares(points[i : i + STRIP], points)
+        D = np.rint(negative_squares(points[i : i + STRIP], points) / unit) * unit
         nearest(D, i, neighbours[i : i + STRIP])
         squares[i : i + STRIP] = -np.take_along_axis(D, neighbours[i : i + STRIP], axis=1)
     return neighbours, np.sqrt(np.maximum(squares, 0.0))
@@ -73,8 +77,8 @@ def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_
     core = distances[:, min(CORE, count) - 1]
     rows, columns = np.repeat(np.arange(n), count), neighbours.ravel()
     reach = np.maximum(distances.ravel(), np.maximum(core[rows], core[columns]))
-    # A distance of zero would be no link.
-    reach = np.maximum(reach, np.finfo(float).tiny)
+    # Many links have the same reachability: the shortest of them come first. Zero would be no link.
+    reach = np.maximum(reach + TIE * distances.ravel(), np.finfo(float).tiny)
     # A matrix, unlike an array, has int32 indices, which old versions of scipy need here.
     graph = sparse.csr_matrix((reach, (rows, columns)), (n, n))
     tree = minimum_spanning_tree(graph.maximum(graph.T)).tocoo()
