@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
 from maxmargin._auto import kind_of_rows
@@ -263,3 +264,13 @@ def test_spreads_do_not_depend_on_the_unit(exponent):
     other_labels, other_scales = spread_clusters(X * 2.0 ** (3 * exponent), start, ones, 2)
     np.testing.assert_array_equal(labels, other_labels)
     np.testing.assert_allclose(scales, other_scales)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_category_without_clusters_does_not_hide_clear_ones(seed):
+    """Its levels are apart, too, whatever the rows are."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=300)
+    numbers = StandardScaler().fit_transform(5.0 * y[:, None] + rng.normal(size=(300, 2)))
+    X = np.hstack([numbers, np.eye(4)[rng.integers(4, size=300)]])
+    assert adjusted_rand_score(y, MaxMarginClustering(2, random_state=0).fit_predict(X)) > 0.95

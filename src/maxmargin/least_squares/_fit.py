@@ -21,9 +21,10 @@ from .._core.features import (
     kernel_params,
     mapped_rows,
 )
-from .._core.init import agreement
+from .._core.init import agreement, kmeans_partition
 from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
+from .._core.rows import Rows
 from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
@@ -55,6 +56,7 @@ from ._similarity import (
     make_similarity,
     principal_axes,
     similarity_of,
+    two_valued,
     whitening_axes,
 )
 from ._size_search import SAME, NotClear, search_sizes, warn_about_sizes
@@ -78,6 +80,7 @@ ALIKE_ENOUGH = 0.9  # stability from which on no more subsamples are needed
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
+LEVEL = 0.05  # least share of the rows for each value of a column that is a category
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
 
@@ -107,6 +110,8 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     weights, known = data.weights[chosen], data.known[chosen]
     links = None if data.links is None else settled_groups(data.links, data.known).part(chosen)
     known = known if links is None else links.spread(known)
+    if s.connected and not (sparse.issparse(X) or s.precomputed) and two_valued(X, LEVEL).any():
+        s = replace(s, connected=False, spreads=False)  # rows of different levels are apart anyway
     fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
     given = s
     if first is not None:  # sizes are compared before whitening by the clusters of one p
@@ -181,7 +186,7 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     scores = similarity.fitted(caches, labels)
     details = Details(
         chosen, labels, margins, scores, others,
-        whitened=first is not None and s.views is None, scaled=scaled,
+        whitened=first_labels is not None and s.views is None, scaled=scaled,
         by_spread=by_spread, by_connection=by_connection,
         connected=connected is not None, size_margins=tried,
         view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fmap.shares[1:])},
@@ -246,7 +251,11 @@ def _feature_map(
     # There must be enough rows to estimate the covariance within clusters.
     if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
         scaled = rows if scales is None else rows / scales
-        labels, first = _first_fit(scaled, weights, known, data, s, chosen)
+        if 0 < np.count_nonzero(two_valued(scaled, LEVEL)) < d:
+            # A first fit would follow the levels of a category, which are apart.
+            labels = kmeans_partition(Rows(scaled), weights, s.n_clusters, data.rng.spawn(1)[0])
+        else:
+            labels, first = _first_fit(scaled, weights, known, data, s, chosen)
         white = whitening_axes(scaled, labels, weights)
         axes = white if axes is None else axes @ white
     kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]

@@ -283,6 +283,9 @@ def whitening_axes(
 ) -> np.ndarray:
     """Axes (d, d) in which the covariance within clusters, a little shrunk, is the identity.
 
+    Columns of two values are scaled to 0 and 1 only: rows have no spread around their values, and
+    whitening would turn the levels of categories into gaps as wide as those between clusters.
+
     Examples
     --------
     >>> X = np.array([[0.0, -1.0], [0.0, 1.0], [9.0, -1.0], [9.0, 1.0]])
@@ -292,6 +295,12 @@ def whitening_axes(
     """
     share = weights / weights.sum()
     X = np.asarray(X, np.float64)
+    two = two_valued(X)
+    if two.any() and not two.all():
+        widths = np.ptp(X, axis=0)
+        axes = np.diag(1.0 / np.where(widths > 0.0, widths, 1.0))
+        axes[np.ix_(~two, ~two)] = whitening_axes(X[:, ~two], labels, weights, shrinkage)
+        return axes
     centred = X.copy()
     for cluster in np.unique(labels):
         rows = labels == cluster
@@ -302,8 +311,22 @@ def whitening_axes(
         return np.eye(len(S))
     S = (1.0 - shrinkage) * S + shrinkage * spread * np.eye(len(S))
     lam, V = np.linalg.eigh(S)
-    axes: np.ndarray = V[:, ::-1] / np.sqrt(lam[::-1])
-    return axes
+    return np.asarray(V[:, ::-1] / np.sqrt(lam[::-1]))
+
+
+def two_valued(X: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """Whether each column has at most two values, each in at least a share of the rows.
+
+    Examples
+    --------
+    >>> two_valued(np.array([[0.0, 3.0, 1.0], [1.0, 4.0, 1.0], [0.0, 5.0, 1.0]]))
+    array([ True, False,  True])
+    >>> two_valued(np.array([[0.0, 3.0, 1.0], [1.0, 4.0, 1.0], [0.0, 5.0, 1.0]]), least=0.1)
+    array([ True, False, False])
+    """
+    lows, highs = X.min(axis=0) == X, X.max(axis=0) == X
+    rarer = np.minimum(lows.mean(axis=0), (highs & ~lows).mean(axis=0))
+    return np.asarray((lows | highs).all(axis=0) & (rarer >= least))
 
 
 def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
