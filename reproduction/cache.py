@@ -24,7 +24,7 @@ import maxmargin
 __all__ = ["Store", "code_version"]
 
 # What a figure can depend on: the package without its front ends, and what is run for the papers.
-FRONT_ENDS = {"app", "cli", "cli.py", "commands", "display.py", "report"}
+FRONT_ENDS = {"_report", "app", "cli", "display.py", "export.py", "inspection.py"}
 HERE = ("baselines.py", "measure.py", "methods.py")
 
 
