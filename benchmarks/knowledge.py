@@ -1,21 +1,25 @@
 """What is known of some rows: labels, constraints, answers to questions; beside other methods.
 
     MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/knowledge.py [section ...]
+    python benchmarks/knowledge.py SECTION --page FILE    # what the line above printed, to the docs
 
-Sections: labels (one for each class, 1 %, 5 % and 20 % of the rows, and none: clusters matched
-one-to-one to the classes), links (n/2, n and 2n random constraints), both (5 % labels and n/2
-constraints), active (5 questions for each class beside twice as many random labels), wrong (a tenth
-of 5 % known labels, or a twentieth of n constraints, are wrong), calibration (expected calibration
-error of the probabilities at 5 %). Tasks are those of quality.py but blobs and mnist; every figure
-is the mean of three draws. What is known is given to all methods alike, and true classes serve to
-score and to answer only. MAXMARGIN_JOBS fits run at once (default 1). MAXMARGIN_TASKS can name
-some of the tasks, separated by commas.
+Sections are labels, links, both, active, wrong and calibration; each function says what it
+measures. Tasks are those of quality.py but blobs and mnist; every figure is the mean of three
+draws. What is known is given to all methods alike, and true classes serve to score and to answer
+only. MAXMARGIN_JOBS fits run at once (default 1). MAXMARGIN_TASKS can name some of the tasks,
+separated by commas. --page reads the stored output of one section, whose first line says when and
+on which machine it was measured, and writes its tables into docs/known_labels.md; a minus sign and
+red mark an accuracy of more than 0.01 below the best of the others.
 """
 
+import inspect
 import os
+import re
+import sys
 import time
 import warnings
 from itertools import product
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -34,6 +38,7 @@ from maxmargin import (
     PairwiseMarginClustering,
 )
 from maxmargin.metrics import clustering_accuracy
+from page import conditions, fill, markdown, shown
 from quality import dense, task
 from quality import task_names as all_task_names
 from reproduction.baselines import PCKMeans
@@ -124,6 +129,13 @@ def parallel(work, *lists):
 
 
 def labels():
+    """Known labels at random, at least one of each class.
+
+    SVC has `C=10`, LabelSpreading 10 neighbours, self-training is that of a logistic regression;
+    named clusters are those of a fit without labels, each with the class that most of its known
+    rows have. "Best other" is picked for each task with the true classes in view, and is no method
+    that anyone could use. Without a label, clusters are matched one-to-one to the classes.
+    """
     names, draws = task_names(*TASKS), range(DRAWS)
     free = parallel(without_labels, names, draws)
     found = parallel(answers, names, draws, list(SHARES.values()), list(METHODS))
@@ -145,8 +157,8 @@ def labels():
         table(f"accuracy on the other rows, {share} known", columns, rows, decimals=3)
         close = sum(row[-1] <= 0.01 for row in rows[:-1])
         below = sum(row[-2] - row[1] > 0.02 for row in rows[:-1])
-        print(f"within .01 of the best other on {close} of {len(names)}; ", end="")
-        print(f"more than .02 below the named clusters on {below}")
+        print(f"Within .01 of the best other on {close} of {len(names)}; ", end="")
+        print(f"more than .02 below the named clusters on {below}.")
     rows = []
     for at, name in enumerate(names):
         matched = np.mean([clustering_accuracy(truth[name][0], free[at, s][0]) for s in draws])
@@ -173,6 +185,11 @@ def wrong_labels(name, seed):
 
 
 def wrong():
+    """A tenth of 5 % known labels are wrong, or a twentieth of n constraints.
+
+    "Mistakes found" is the share of the wrong labels that `label_mistakes_` lists, "precision" the
+    share of wrong labels in that list. Accuracy is that on the rows without known labels.
+    """
     names = task_names(*TASKS)
     found = parallel(wrong_labels, names, range(DRAWS))
     rows = [(name, *np.mean([f for f, _ in own], axis=0)) for name, own in zip(names, found)]
@@ -198,6 +215,7 @@ def calibration_error(name, seed, bins=10):
 
 
 def calibration():
+    """Expected calibration error: mean difference of probability and accuracy, in ten bins."""
     names = task_names(*TASKS)
     found = parallel(calibration_error, names, range(DRAWS))
     rows = [(name, float(np.mean([e for e, _ in own]))) for name, own in zip(names, found)]
@@ -272,6 +290,10 @@ def linked_accuracy(name, seed, of, method):
 
 
 def links():
+    """Random constraints; accuracy of clusters matched one-to-one to the classes.
+
+    "None" is a fit without constraints, "Pairwise" is PairwiseMarginClustering.
+    """
     names, sizes = task_names(*TASKS), {"n/2": 0.5, "n": 1.0, "2n": 2.0}
     free = parallel(without_labels, names, range(DRAWS))
     found = parallel(linked_accuracy, names, range(DRAWS), list(sizes.values()), list(LINK_METHODS))
@@ -294,6 +316,7 @@ def both_accuracies(name, seed):
 
 
 def both():
+    """5 % of the labels, n/2 random constraints, and both together."""
     names = task_names(*TASKS)
     found = parallel(both_accuracies, names, range(DRAWS))
     rows = [
@@ -336,6 +359,7 @@ def drawn(y, count, seed):
 
 
 def active():
+    """Five questions of LabelQueries for each class, beside five and ten random labels."""
     names = task_names(*TASKS)
     found = parallel(asked, names, range(DRAWS))
     rows = [
@@ -356,7 +380,43 @@ def wrong_links(name, seed):
 
 SECTIONS = {"labels": labels, "links": links, "both": both, "active": active, "wrong": wrong,
             "calibration": calibration}  # fmt: skip
+COMPARED = {  # columns of ours, and those that they are compared with
+    "maxmargin": ("none", "SVC", "LabelSpreading", "self-training", "named clusters", "Pairwise",
+                  "PCKMeans", "COP-k-means"),
+    "both": ("5 % labels", "n/2 constraints"),
+    "5 k questions": ("10 k random",),
+}  # fmt: skip
+
+
+def marked(line, columns):
+    """Cells of a row, ours marked if it is more than 0.01 below the best of the others."""
+    cells = dict(zip(columns, line))
+    for ours, others in COMPARED.items():
+        best = max((float(cells[other]) for other in others if other in cells), default=0.0)
+        if ours in cells and round(best - float(cells[ours]), 3) > 0.01:
+            cells[ours] = shown(float(cells[ours]), lost=True)
+    return list(cells.values())
+
+
+def section_text(section, printed):
+    """The section of the page, from what its function printed."""
+    told, *tables = re.split("\n\n+", printed.strip())
+    description = inspect.getdoc(SECTIONS[section])
+    parts = [f"### {section.capitalize()}", f"{description}\n\n{told}"]
+    for text in tables:
+        title, header, _, *lines = text.split("\n")
+        columns, *rows = [re.split("  +", line) for line in (header, *lines)]
+        figures = [marked(row, columns) for row in rows if len(row) == len(columns)]
+        notes = [row[0] for row in rows if len(row) == 1]
+        parts += [f"**{title[0].upper()}{title[1:]}**", markdown(columns, figures), *notes]
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":
-    run_sections(SECTIONS, __doc__, UserWarning)
+    if "--page" in sys.argv:
+        section, _, path = sys.argv[1:]
+        page = Path(__file__).parents[1] / "docs" / "known_labels.md"
+        fill(page, section, section_text(section, Path(path).read_text()))
+    else:
+        print(f"Measured {conditions()}.", flush=True)
+        run_sections(SECTIONS, __doc__, UserWarning)

@@ -39,9 +39,9 @@ METHODS = ["front door", *ANCHORS, *(name for name in OURS if name != "front doo
 PAGE = """# Every estimator at its defaults
 
 Nothing is given but the number of clusters (HDBSCAN does not take it). Written by
-`python benchmarks/page.py` on {date} with maxmargin {version}, Python {python}, {packages}, on
-{machine}; one thread for each fit, means of {seeds} seeds. `benchmarks/quality.py` describes the
-tasks, {tasks} of them{left_out}. Classes serve to score the answers only.
+`python benchmarks/page.py` {conditions}; one thread for each fit, means of {seeds} seeds.
+`benchmarks/quality.py` describes the tasks, {tasks} of them{left_out}. Classes serve to score the
+answers only.
 
 `KMeans` has `n_init=10`; `mixture` is GaussianMixture with `n_init=3`, on 50 principal components
 above 100 columns; `spectral` is SpectralClustering of the 10 nearest neighbours; `Ward` is
@@ -135,12 +135,24 @@ def machine():
     return f"{model} ({os.cpu_count()} cores)"
 
 
+def conditions():
+    """Date, versions and machine of a measurement."""
+    packages = ", ".join(f"{p} {metadata.version(p)}" for p in ("scikit-learn", "numpy", "scipy"))
+    versions = f"maxmargin {maxmargin.__version__}, Python {platform.python_version()}, {packages}"
+    return f"on {date.today()} with {versions}, on {machine()}"
+
+
+def fill(path, mark, content):
+    """Replace what a page has between the marks of this name."""
+    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    before, rest = path.read_text().split(begin)
+    path.write_text(f"{before}{begin}\n\n{content}\n\n{end}{rest.split(end)[1]}")
+
+
 def page(names, found):
     missing = [name for name in TASKS if name not in names]
-    packages = ", ".join(f"{p} {metadata.version(p)}" for p in ("scikit-learn", "numpy", "scipy"))
     text = PAGE.format(
-        date=date.today(), version=maxmargin.__version__, python=platform.python_version(),
-        packages=packages, machine=machine(), seeds=len(SEEDS), tasks=len(names), loss=LOSS,
+        conditions=conditions(), seeds=len(SEEDS), tasks=len(names), loss=LOSS,
         left_out=f" (left out, no data: {', '.join(missing)})" if missing else "",
         most=MOST_ROWS["semidefinite"],
     )  # fmt: skip
@@ -158,10 +170,7 @@ def main(jobs, tasks):
         print(text)
         return
     (ROOT / "docs" / "benchmarks.md").write_text(text)
-    readme = ROOT / "README.md"
-    marked = f"<!-- benchmarks: begin -->\n\n{summary(found)}\n\n<!-- benchmarks: end -->"
-    pattern = r"<!-- benchmarks: begin -->.*<!-- benchmarks: end -->"
-    readme.write_text(re.sub(pattern, marked, readme.read_text(), flags=re.S))
+    fill(ROOT / "README.md", "benchmarks", summary(found))
 
 
 if __name__ == "__main__":
