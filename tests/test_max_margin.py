@@ -104,6 +104,17 @@ def test_links_change_the_answer_and_known_labels_are_kept():
     assert any("partial_labels contains 4 clusters" in s for s in model.report_)
 
 
+def test_names_of_known_labels_are_those_of_the_last_fit_that_succeeded():
+    X, names = np.array([[0.0], [0.1], [5.0], [5.1]]), ["b", "", "a", None]
+    model = LeastSquaresMarginClustering(2).fit(X, partial_labels=names)
+    assert model.known_names_.tolist() == ["a", "b"]
+    assert model.labels_.tolist() == [1, 1, 0, 0]
+    with pytest.raises(ValueError, match="3 different names"):
+        model.fit(X, partial_labels=["c", "", "a", "b"])
+    assert model.known_names_.tolist() == ["a", "b"]
+    assert not hasattr(model.fit(X), "known_names_")
+
+
 def test_many_rows_are_fitted_in_part_and_the_report_says_so():
     X, y = make_blobs(5000, centers=3, random_state=1)
     model = MaxMarginClustering(3, max_samples=600, random_state=0).fit(X)

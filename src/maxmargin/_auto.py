@@ -41,7 +41,6 @@ Measurements and alternatives that were tried: ``docs/front_door.md``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -63,11 +62,11 @@ from ._row_kinds import RBF, Kind, kind_of_rows
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
-from .least_squares._few_labels import KnownDetails, fit_known_labels
-from .least_squares._fit import Settings
+from .least_squares._few_labels import fit_known_labels
 from .least_squares._link_weights import fit_with_links, links_told
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import Resamples, alternative_clusterings
+from .least_squares._settings import Settings
 from .least_squares._views import view_axes, views_of
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
@@ -378,51 +377,18 @@ class MaxMarginClustering(BaseMarginClustering):
             if "_calibration" in model.extras:
                 known = model.details.places(data), model.details.others, len(model.paths)
                 found["alternatives_"] = alternative_clusterings(own, *known)
-        sentences = list(self._sentences(model, data, found))
+        sentences = [*model.details.sentences(data, model.extras)]
+        if "_outliers" in model.extras:
+            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
+            sentences.append(
+                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
+                f"{self.outlier_level:.2g}."
+            )
         if data.links is not None:
             doubted = np.array(model.details.doubted, np.int64)
             found["doubtful_constraints_"] = data.constraints.take(doubted)
             sentences = [*links_told(data, host_labels(labels), model), *sentences]
         return found | {"_told": model.extras["_told"] + sentences}
-
-    def _sentences(self, model: Model, data: FitInput, found: dict) -> Iterator[str]:
-        """Yield the sentences of ``report_`` that need no subsamples."""
-        n, d = data.n_given, data.X.shape[1]
-        if isinstance(model.details, KnownDetails):
-            yield from model.details.sentences
-            yield from self._outliers_told(model, found)
-            return
-        yield from model.details.sentences(d)
-        yield from self._sizes_told(model)
-        fitted = len(model.details.chosen)
-        if fitted < len(data.weights):
-            yield (
-                f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
-                f"other {n - fitted:,}."
-            )
-        if data.has_known:
-            count = int((data.known >= 0).sum())
-            yield f"{count} known labels were kept; clusters are numbered accordingly."
-        yield f"Leave-one-out accuracy: {model.extras['leave_one_out_']:.0%}."
-        yield from self._outliers_told(model, found)
-
-    def _outliers_told(self, model: Model, found: dict) -> Iterator[str]:
-        """Yield the sentence about outliers."""
-        if "_outliers" in model.extras:
-            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
-            yield (
-                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
-                f"{self.outlier_level:.2g}."
-            )
-
-    def _sizes_told(self, model: Model) -> Iterator[str]:
-        """Yield the sentence about the size prior if it was compared."""
-        tried = model.details.size_margins
-        if self.size_prior != "auto" or not tried:
-            return
-        chosen = model.extras["size_prior_"]
-        told = ", ".join(f"{margin:.2f} with {p:g}" for p, margin in tried.items())
-        yield f"size_prior={chosen:g} was used; mean leave-one-out margin: {told}."
 
     # -- attributes that need subsamples, which are clustered when first needed -------------------
 

@@ -42,7 +42,6 @@ from ._core.checks import (
     checked_initial_labels,
     checked_partial_labels,
     checked_weights,
-    label_codes,
 )
 from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
 from ._core.descent import MAX_ITER
@@ -182,14 +181,14 @@ class BaseMarginClustering(
     ) -> Self:
         """Fit with parameters that have been validated."""
         checked = object.__new__(type(self))  # validated attributes are published with the model
-        checked.__dict__.update(self.__dict__)
+        checked.__dict__.update(self.__dict__, known_names_=None)
         source = checked._source(X, reset=True)
-        n, weights, known, names = source.shape[0], None, None, None
+        n, weights, known = source.shape[0], None, None
         if sample_weight is not None:
             weights = checked_weights(host_labels(sample_weight), n)
         if partial_labels is not None:
-            given, names = label_codes(host_labels(partial_labels), self.n_clusters)
-            known = checked_partial_labels(given, n, self.n_clusters)
+            known, names = checked_partial_labels(host_labels(partial_labels), n, self.n_clusters)
+            checked.known_names_ = names
         links = self._checked_links(constraints, n, known)
         rows = source
         if type(source) is not MemoryRows and (source.in_memory or n <= MERGE_ROWS):
@@ -224,8 +223,6 @@ class BaseMarginClustering(
                 k = self.n_clusters if self._depends_on_starts else 0
                 model = fit_with_known(self._fit_model, data, k)
                 self._publish(model, data, source, rows, weights, known, checked)
-                if names is not None:
-                    self.known_names_ = names
         except SchedulerLost as lost:
             self._keep_checkpoint(lost, checked)
             raise
@@ -437,9 +434,9 @@ class BaseMarginClustering(
 
     def _predict_attributes(self, model: Model, scale: float, checked: Any) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs, by name."""
-        names, given = ("n_features_in_", "feature_names_in_"), vars(checked)
+        names, given = ("n_features_in_", "feature_names_in_", "known_names_"), vars(checked)
         return {
-            **{name: given[name] for name in names if name in given},
+            **{name: given[name] for name in names if given.get(name) is not None},
             "feature_map_": model.features,
             "feature_scale_": scale,
             "coef_": model.coef,

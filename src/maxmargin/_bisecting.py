@@ -159,7 +159,7 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     def _fit_model(self, data: FitInput) -> Model:
         X, k = data.X.take(slice(None)), self.n_clusters
-        found = self._grown(X, data, None)
+        found = Growth(self, X, data).grown()
         kmeans = np.zeros(len(data.weights), np.int64)
         if k > 1:
             raw = Rows(X)
@@ -167,7 +167,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             kmeans = held_labels(raw, kmeans, data.weights, data.known, k, 0.0)
         if k > 2 and "init" in self._two_way().get_params(deep=False):
             # The tree of the k-means clusters, whose splits start from them.
-            twin = self._grown(X, data, kmeans)
+            twin = Growth(self, X, data, kmeans).grown()
             found = min(found, twin, key=lambda grown: grown.objective)
         tree = found.tree
         models = [None if split is None else split[0] for split in tree.splits]
@@ -195,122 +195,130 @@ class BisectingMarginClustering(BaseMarginClustering):
             extras=extras,
         )
 
-    def _grown(self, X, sample: FitInput, aim: np.ndarray | None) -> Grown:
-        """Grow a tree; its splits start from those of ``aim``, clusters to be told apart, if given.
 
-        A split of the tree belongs to the aimed-at clusters that have most of their rows in it.
-        """
-        k, weights, total = self.n_clusters, sample.weights, sample.weights.sum()
-        balance = self._balance()
-        floor = size_floor(balance, total, k, sample.whole)
-        trials: dict = {}
-        goals = np.bincount(aim, minlength=k) if aim is not None else np.zeros(k)
-        count = 0
+class Growth:
+    """Growth of a tree, whose splits start from clusters to be told apart (``aim``) if given.
 
-        def owned(indices):
-            parts = np.zeros(k) if aim is None else np.bincount(aim[indices], minlength=k)
-            return np.flatnonzero(2 * parts > goals)
+    A split of the tree belongs to the aimed-at clusters that have most of their rows in it.
+    """
 
-        def fitted(indices):
-            share = weights[indices].sum() / total
-            # The minimum size of the smaller side, as the balance of the two-way estimator.
-            side = max(even_share(share, k), 1.0 / k)
-            two_way = min(1.0, 2.0 * balance * side / share)
-            start = None
-            names = owned(indices)
-            if aim is not None and len(names) > 1:
-                centres = np.stack([_mean(X[aim == name]) for name in names])
-                groups = two_groups(centres, 0)
-                near = nearness(Rows(X[indices]), centres).argmax(axis=1)
-                mine = np.searchsorted(names, aim[indices]).clip(max=len(names) - 1)
-                near = np.where(names[mine] == aim[indices], mine, near)
-                start = (groups[near] > 0).astype(np.int64)
-            # Every other split depends on the first: its search is repeated. An estimator that is
-            # given has its own n_init.
-            first = len(indices) == len(weights) and start is None and self.estimator is None
-            times = FIRST_SPLITS if first else 1
-            clusters = max(1, round(share * k) // 2)
-            found = [
-                self._fit_split(X, sample, indices, two_way, start, clusters) for _ in range(times)
-            ]
-            return min(found, key=lambda model: model.objective_)
+    def __init__(self, owner: BisectingMarginClustering, X, sample: FitInput, aim=None):
+        self.owner, self.X, self.sample, self.aim = owner, X, sample, aim
+        self.k, self.weights, self.total = owner.n_clusters, sample.weights, sample.weights.sum()
+        self.balance = owner._balance()
+        self.trials: dict = {}
+        self.count = 0
 
-        def split(indices, clusters):
-            nonlocal count
-            count += 1
-            model = trials.pop(indices.tobytes(), None) or fitted(indices)
-            return np.where(model.labels_ > 0, 1, -1), (model, sample.source[indices])
-
-        def capacity(indices):
-            known = sample.known[indices]
-            classes = len(np.unique(known[known >= 0]))
-            if len(indices) < 2:
-                return max(len(indices), classes)
-            if _spread(self._part(X, sample, indices), self._pairwise) <= 0:
-                return max(1, classes)
-            return max(classes, clusters_that_fit(weights[indices].sum(), floor, len(indices)))
-
-        def priority(indices):
-            known = sample.known[indices]
-            if len(np.unique(known[known >= 0])) > 1:
-                return np.inf
-            if aim is not None and len(owned(indices)) > 1:
-                return np.inf
-            if self.split_by == "size":
-                return weights[indices].sum()
-            part = self._part(X, sample, indices)
-            spread = _spread(part, self._pairwise)
-            last = count == k - 1
-            if aim is not None or self.split_by == "scatter" or last or capacity(indices) < 2:
-                return spread
-            model = trials[indices.tobytes()] = fitted(indices)
-            return spread * (1.0 + model.score(part))
-
-        tree = grow_tree(len(weights), k, split, priority, capacity)
+    def grown(self) -> Grown:
+        """Return the tree, its objective, and that of k-means."""
+        tree = grow_tree(len(self.weights), self.k, self.split, self.priority, self.capacity)
         objective, rival = 0.0, 0.0
-        for found in tree.splits:
-            if found is not None:
-                model, rows = found
-                share = weights[np.isin(sample.source, rows)].sum() / total
-                objective += share * model.objective_
-                compared = getattr(model, "compared_with_kmeans_", {"objective": np.nan})
-                rival += share * compared["objective"]
+        for model, rows in filter(None, tree.splits):
+            share = self.weights[np.isin(self.sample.source, rows)].sum() / self.total
+            objective += share * model.objective_
+            compared = getattr(model, "compared_with_kmeans_", {"objective": np.nan})
+            rival += share * compared["objective"]
         return Grown(tree, float(objective), None if np.isnan(rival) else float(rival))
 
-    def _part(self, X, sample: FitInput, indices):
-        """Return some rows; for a kernel matrix, also only their columns."""
-        if not self._pairwise:
-            return X[indices]
-        return X[np.ix_(indices, sample.source[indices])]
+    def split(self, indices, clusters):
+        """Return the sides of some rows, the model and the rows it was fitted on."""
+        self.count += 1
+        model = self.trials.pop(indices.tobytes(), None) or self.fitted(indices)
+        return np.where(model.labels_ > 0, 1, -1), (model, self.sample.source[indices])
 
-    def _fit_split(
-        self, X, sample: FitInput, indices, balance, start, clusters
-    ) -> BaseMarginClustering:
-        known = sample.known[indices]
+    def capacity(self, indices) -> int:
+        """Return the number of clusters that some rows can be split into."""
+        classes = len(self.classes(indices))
+        if len(indices) < 2:
+            return max(len(indices), classes)
+        if _spread(self.part(indices), self.owner._pairwise) <= 0:
+            return max(1, classes)
+        floor = size_floor(self.balance, self.total, self.k, self.sample.whole)
+        return max(classes, clusters_that_fit(self.weights[indices].sum(), floor, len(indices)))
+
+    def priority(self, indices) -> float:
+        """Return a number that is largest for the cluster to split next."""
+        if max(len(self.classes(indices)), len(self.aims(indices))) > 1:
+            return np.inf
+        split_by = self.owner.split_by
+        if split_by == "size":
+            return self.weights[indices].sum()
+        part = self.part(indices)
+        spread = _spread(part, self.owner._pairwise)
+        known = self.aim is not None or split_by == "scatter" or self.count == self.k - 1
+        if known or self.capacity(indices) < 2:
+            return spread
+        model = self.trials[indices.tobytes()] = self.fitted(indices)
+        return spread * (1.0 + model.score(part))
+
+    def classes(self, indices) -> np.ndarray:
+        """Return the known labels among some rows."""
+        known = self.sample.known[indices]
+        return np.unique(known[known >= 0])
+
+    def aims(self, indices) -> np.ndarray:
+        """Return the aimed-at clusters that have most of their rows among these."""
+        if self.aim is None:
+            return np.zeros(0, np.int64)
+        inside, all_rows = (np.bincount(c, minlength=self.k) for c in (self.aim[indices], self.aim))
+        return np.flatnonzero(2 * inside > all_rows)
+
+    def start(self, indices) -> np.ndarray | None:
+        """Return the sides of the aimed-at clusters, if there are two or more."""
+        names, aim = self.aims(indices), self.aim
+        if len(names) < 2:
+            return None
+        centres = np.stack([_mean(self.X[aim == name]) for name in names])
+        near = nearness(Rows(self.X[indices]), centres).argmax(axis=1)
+        mine = np.searchsorted(names, aim[indices]).clip(max=len(names) - 1)
+        near = np.where(names[mine] == aim[indices], mine, near)
+        return (two_groups(centres, 0)[near] > 0).astype(np.int64)
+
+    def fitted(self, indices) -> BaseMarginClustering:
+        """Return the split of some rows."""
+        share = self.weights[indices].sum() / self.total
+        # The minimum size of the smaller side, as the balance of the two-way estimator.
+        side = max(even_share(share, self.k), 1.0 / self.k)
+        balance = min(1.0, 2.0 * self.balance * side / share)
+        start, clusters = self.start(indices), max(1, round(share * self.k) // 2)
+        # Every other split depends on the first: its search is repeated. An estimator that is
+        # given has its own n_init.
+        first = len(indices) == len(self.weights) and start is None and self.owner.estimator is None
+        times = FIRST_SPLITS if first else 1
+        found = [self.fit_split(indices, balance, start, clusters) for _ in range(times)]
+        return min(found, key=lambda model: model.objective_)
+
+    def part(self, indices):
+        """Return some rows; for a kernel matrix, also only their columns."""
+        if not self.owner._pairwise:
+            return self.X[indices]
+        return self.X[np.ix_(indices, self.sample.source[indices])]
+
+    def fit_split(self, indices, balance: float, start, clusters: int) -> BaseMarginClustering:
+        """Fit the two-way estimator on some rows."""
+        sample, owner = self.sample, self.owner
         seed = int(sample.rng.integers(2**31 - 1))
-        model = clone(self._two_way()).set_params(
-            n_clusters=2, random_state=seed, n_jobs=self.n_jobs
+        model = clone(owner._two_way()).set_params(
+            n_clusters=2, random_state=seed, n_jobs=owner.n_jobs
         )
         if model.balance != "auto":
             model.set_params(balance=balance)
-        if self.estimator is None:
+        if owner.estimator is None:
             # The sizes of several clusters together vary less than that of one.
             model.set_params(size_entropy=SIZE_ENTROPY * clusters)
         if start is not None and start.min() < start.max():
             model.set_params(init=start)
-        partial = None
-        classes = np.unique(known[known >= 0])
+        known, classes, partial = sample.known[indices], self.classes(indices), None
         if len(classes) > 1:
-            means = np.stack([_mean(X[indices[known == c]]) for c in classes])
+            means = np.stack([_mean(self.X[indices[known == c]]) for c in classes])
             partial = np.full(len(indices), -1)
             for label, side in zip(classes, two_groups(means, seed)):
                 partial[known == label] = int(side > 0)
-        part = self._part(X, sample, indices)
         model._validate_params()
         with warnings.catch_warnings():
             # One warning about all clusters follows when the fit is published.
             warnings.filterwarnings("ignore", "balance=")
-            model._fit(part, sample.weights[indices], partial, watch=sample.watch)
+            model._fit(self.part(indices), sample.weights[indices], partial, watch=sample.watch)
         return model
 
 

@@ -18,8 +18,9 @@ from ._core.features import median_distance
 from ._separated_number import number_of_clusters
 from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
-from .least_squares._fit import Settings, kernel_map, label_problem, search_settings
+from .least_squares._fit import kernel_map
 from .least_squares._label_search import search_labels
+from .least_squares._settings import Settings, label_problem, search_settings
 from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
 from .least_squares._starts import random_starts
 

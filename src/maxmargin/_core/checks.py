@@ -63,30 +63,6 @@ def checked_weights(sample_weight: np.ndarray, n: int) -> np.ndarray:
     return weights
 
 
-def label_codes(known: np.ndarray, n_clusters: int | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return known labels as numbers, and the names that they stand for if they are text.
-
-    Examples
-    --------
-    >>> label_codes(np.array(["b", "", "a", "b"]), 2)
-    (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
-    """
-    if known.dtype.kind not in "OUS":
-        return known, None
-    texts = np.array(["" if v is None or v != v else str(v).strip() for v in known.tolist()])
-    texts[np.isin(texts, UNKNOWN)] = ""
-    try:
-        return np.where(texts == "", "-1", texts).astype(float), None
-    except ValueError:
-        names = np.unique(texts[texts != ""])
-    if n_clusters is not None and len(names) > n_clusters:
-        raise ValueError(
-            f"partial_labels has {len(names)} different names ({', '.join(names[:8])}), more than "
-            f"{n_clusters=}."
-        )
-    return np.where(texts == "", -1, np.searchsorted(names, texts)), names
-
-
 def check_no_labels(y: Any, n_clusters: Any) -> None:
     """Warn of known labels that were passed as y, which clustering ignores.
 
@@ -103,10 +79,24 @@ def check_no_labels(y: Any, n_clusters: Any) -> None:
         )
 
 
-def checked_partial_labels(known: np.ndarray, n: int, n_clusters: int | None) -> np.ndarray | None:
-    """Return ``partial_labels``, None if all are unknown; ``n_clusters`` may be unknown, too."""
-    if known.shape != (n,):
-        raise ValueError(f"partial_labels must have shape ({n},), got {known.shape}.")
+def checked_partial_labels(
+    given: np.ndarray, n: int, n_clusters: int | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return known labels as numbers, None if all are unknown, and their names if they are text.
+
+    Examples
+    --------
+    >>> checked_partial_labels(np.array(["b", "", "a", "b"]), 4, 2)
+    (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
+    """
+    if given.shape != (n,):
+        raise ValueError(f"partial_labels must have shape ({n},), got {given.shape}.")
+    known, names = label_codes(given)
+    if names is not None and n_clusters is not None and len(names) > n_clusters:
+        raise ValueError(
+            f"partial_labels has {len(names)} different names ({', '.join(names[:8])}), more than "
+            f"{n_clusters=}."
+        )
     if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
         raise ValueError("partial_labels must be integers, with -1 for unknown.")
     known = known.astype(np.int64)
@@ -116,7 +106,20 @@ def checked_partial_labels(known: np.ndarray, n: int, n_clusters: int | None) ->
             f"partial_labels must lie between 0 and n_clusters - 1 = {most}, or be -1 for "
             f"unknown; got values from {known.min()} to {known.max()}."
         )
-    return known if (known >= 0).any() else None
+    return known if (known >= 0).any() else None, names
+
+
+def label_codes(known: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return labels as numbers, and the names that they stand for if they are text."""
+    if known.dtype.kind not in "OUS":
+        return known, None
+    texts = np.array(["" if v is None or v != v else str(v).strip() for v in known.tolist()])
+    texts[np.isin(texts, UNKNOWN)] = ""
+    try:
+        return np.where(texts == "", "-1", texts).astype(float), None
+    except ValueError:
+        names = np.unique(texts[texts != ""])
+    return np.where(texts == "", -1, np.searchsorted(names, texts)), names
 
 
 def checked_initial_labels(labels: np.ndarray, n: int, n_clusters: int) -> np.ndarray:

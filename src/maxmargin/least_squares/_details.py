@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Details:
     connected : bool
         Whether the clusters are such groups, of the largest J_p or not.
     size_margins : dict of float to float
-        Mean leave-one-out margin for every size prior that was compared.
+        Mean leave-one-out margin for every size prior that was compared, if none was given.
     view_weights : dict of str to float, or None
         Weight of each view.
     view_fits : ndarray or None
@@ -70,8 +71,8 @@ class Details:
         fitted[self.chosen] = np.arange(len(self.chosen))
         return np.where(data.inverse >= 0, fitted[data.inverse], -1)
 
-    def sentences(self, d: int) -> Iterator[str]:
-        """Yield what the clusters of rows with d columns are."""
+    def sentences(self, data: FitInput, extras: dict[str, Any]) -> Iterator[str]:
+        """Yield what the clusters are and how they were found."""
         if self.scaled:
             yield (
                 "The columns were standardised, because their scales differ by more than a factor "
@@ -83,7 +84,8 @@ class Details:
         if self.whitened:
             yield (
                 "The rows were clustered twice, the second time after whitening by the covariance "
-                f"within the first clusters: {d} columns are few enough to estimate it."
+                f"within the first clusters: {data.X.shape[1]} columns are few enough to estimate "
+                "it."
             )
         if self.by_spread:
             yield (
@@ -94,3 +96,19 @@ class Details:
             lower = ", and their objective need not be the lowest"
             told = lower if self.by_connection else ""
             yield f"The clusters are connected groups of rows that are apart{told}."
+        if self.size_margins:
+            margins = (f"{margin:.2f} with {p:g}" for p, margin in self.size_margins.items())
+            yield (
+                f"size_prior={extras['size_prior_']:g} was used; mean leave-one-out margin: "
+                f"{', '.join(margins)}."
+            )
+        fitted = len(self.chosen)
+        if fitted < len(data.weights):
+            yield (
+                f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
+                f"other {data.n_given - fitted:,}."
+            )
+        if data.has_known:
+            count = int((data.known >= 0).sum())
+            yield f"{count} known labels were kept; clusters are numbered accordingly."
+        yield f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%}."

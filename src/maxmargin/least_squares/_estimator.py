@@ -13,8 +13,9 @@ from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.model import Model
 from .._core.size_floor import row_losses
-from ._fit import Settings, fit_least_squares
+from ._fit import fit_least_squares
 from ._label_search import SHAKES
+from ._settings import Settings
 
 MAX_DESCENT_ROUNDS = 200
 

@@ -43,9 +43,11 @@ from .._core.links import Groups, settled_groups
 from .._core.model import Model, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from ._fit import Details, Settings, fit_least_squares, kernel_map
+from ._details import Details
+from ._fit import fit_least_squares, kernel_map
 from ._graph import MixedMap, graph_similarity, mixed_map
 from ._label_models import CLUSTERS, GRAPH, KERNEL, RIDGES, Believed, Part, believed
+from ._settings import Settings
 from ._similarity import factor_dtype, filled_matrix
 
 FLOAT64 = np.dtype(np.float64)
@@ -218,7 +220,8 @@ class KnownDetails:
     ----------
     chosen : ndarray
         Rows of the input that were in the fit.
-    sentences : list of str
+    told : list of str
+        Sentences about the fit.
     unnamed : str or None
         The sentence about a class that may have no known labels.
     others, link_weight, doubted
@@ -226,13 +229,17 @@ class KnownDetails:
     """
 
     chosen: np.ndarray
-    sentences: list[str]
+    told: list[str]
     unnamed: str | None
     others: tuple = ()
     link_weight: str | None = None
     doubted: tuple = ()
 
     places = Details.places
+
+    def sentences(self, _data: FitInput, _extras: dict[str, Any]) -> list[str]:
+        """Return the sentences about the fit."""
+        return self.told
 
 
 def _sentences(parts: list[Part], models: Believed, right: float, unnamed: str | None) -> list[str]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -25,15 +25,13 @@ from .._core.init import agreement, kmeans_partition
 from .._core.links import settled_groups
 from .._core.model import Model, lead_of, trained
 from .._core.rows import Rows
-from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
 from ._confidence import Calibration, calibrate
-from ._details import Details as Details
+from ._details import Details
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
     GENTLE,
-    NO_LIMIT,
     SHAKES,
     Found,
     LabelProblem,
@@ -47,10 +45,9 @@ from ._label_search import (
 from ._links import search_with_links
 from ._resampling import SHARE, Resamples, pair_agreement, subsamples
 from ._scale_mixture import spread_clusters
-from ._settings import Settings as Settings
+from ._settings import Settings, label_problem, search_settings
 from ._similarity import (
     FLOAT64_ROWS,
-    Similarity,
     column_scales,
     factor_dtype,
     make_similarity,
@@ -59,7 +56,7 @@ from ._similarity import (
     two_valued,
     whitening_axes,
 )
-from ._size_search import SAME, NotClear, search_sizes, warn_about_sizes
+from ._size_search import SAME, NotClear, Starts, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
     partitions_of,
@@ -69,7 +66,6 @@ from ._starts import (
 )
 from ._views import UNLIKE_SCALES, view_axes, view_fits, view_weights
 
-TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 FIRST_ROWS = 2000  # rows of the first of two fits
 PILOT_ROWS, PILOT_ROWS_PER_CLUSTER = 1000, 40  # rows that are enough if the clusters are clear
 PILOT_GAIN = 1.5  # least number of rows, in those of a pilot, for which it saves time
@@ -102,6 +98,39 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     return _fit(data, s, also)
 
 
+@dataclass(frozen=True)
+class Fit:
+    """The rows of a fit in their metric.
+
+    ``first`` and ``labels`` are the model and the labels of the fit that the metric comes from, if
+    there was one; ``given`` are the settings before they followed that model.
+    """
+
+    data: FitInput
+    s: Settings
+    given: Settings
+    chosen: np.ndarray
+    X: Any
+    known: np.ndarray
+    fmap: Any
+    labels: Any
+    first: Model | None
+    scaled: bool
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The clusters found; ``replaced``: they are not those of the largest J_p."""
+
+    problem: LabelProblem
+    found: Found
+    rivals: list[np.ndarray]
+    compared: dict[str, Any]
+    size_margins: dict[float, float]
+    connected: np.ndarray | None
+    replaced: bool
+
+
 def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     """One fit, or, if the metric depends on the clusters, two."""
     began = time.monotonic()
@@ -112,102 +141,124 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     known = known if links is None else links.spread(known)
     if s.connected and not (sparse.issparse(X) or s.precomputed) and two_valued(X, LEVEL).any():
         s = replace(s, connected=False, spreads=False)  # rows of different levels are apart anyway
-    fmap, first_labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
-    given = s
+    fmap, labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
+    fit = Fit(data, s, s, chosen, X, known, fmap, labels, first, scaled)
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
+        fit = replace(fit, s=s)
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
     problem = replace(label_problem(similarity, known, data, s), links=links)
-    settings = search_settings(s, data, began)
-    if data.initial is not None:
-        gently = SHAKES if s.tempered else GENTLE
-        starts = [(keep_known(data.initial[chosen], known), gently)]
-    elif (known >= 0).any():
-        starts = [(labels, GENTLE) for labels in starts_from_known(problem, fmap, X, s)]
+    settings, free = search_settings(s, data, began), not (known >= 0).any()
+    if data.initial is None and not free:
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
+    found = _searched(fit, problem, settings, _starts(fit, problem, also))
+    if links is not None:
+        whole = search_settings(s, replace(data, links=None), began)
+        found = _linked(found, replace(settings, deadline=whole.deadline), s.compared)
+    if data.initial is None and free:
+        warn_about_sizes(fmap, X, weights, settings, s)
+    return _model(fit, found, basis)
+
+
+def _starts(fit: Fit, problem: LabelProblem, also: np.ndarray | None) -> Starts:
+    """Return the initial labels, with the first round of shaking of each."""
+    initial, s, known = fit.data.initial, fit.s, problem.known
+    if initial is not None:
+        gently = SHAKES if s.tempered else GENTLE
+        starts = [(keep_known(initial[fit.chosen], known), gently)]
+    elif (known >= 0).any():
+        starts = [(labels, GENTLE) for labels in starts_from_known(problem, fit.fmap, fit.X, s)]
     else:
-        starts = random_starts(problem, s, data.rng)
-    for more in (also, first_labels):
-        if more is not None:
-            # Not to be shaken: their sizes need not be the targets.
-            starts.insert(0, (keep_known(more, known), SHAKES))
+        starts = random_starts(problem, s, fit.data.rng)
+    # Not to be shaken: their sizes need not be the targets.
+    more = [
+        (keep_known(labels, known), SHAKES) for labels in (fit.labels, also) if labels is not None
+    ]
+    return more + starts
+
+
+def _searched(
+    fit: Fit, problem: LabelProblem, settings: SearchSettings, starts: Starts
+) -> Searched:
+    """Return the clusters of the largest J_p, or connected ones, or those of a mixture."""
+    s, k, first = fit.s, fit.s.n_clusters, fit.first
     rivals, connected = [], None
-    tried: dict[float, float] = {}
+    margins: dict[float, float] = {}
     compared: dict[str, Any] = {}
-    if s.n_clusters > 1 and (s.compared or s.tempered):
-        rivals = rivals_of(X, problem, data, chosen, s)
-    if s.n_clusters > 1 and s.tempered:
+    if k > 1 and (s.compared or s.tempered):
+        rivals = rivals_of(fit.X, problem, fit.data, fit.chosen, s)
+    if k > 1 and s.tempered:
         if first is not None and first.details.connected:
-            lightest = np.bincount(first_labels, weights, minlength=s.n_clusters).min()
-            connected = first_labels if lightest >= problem.floor else None
+            lightest = np.bincount(fit.labels, problem.similarity.weights, minlength=k).min()
+            connected = fit.labels if lightest >= problem.floor else None
         else:
-            connected = connected_of(fmap, problem, s)
-        others_of = cache(partial(partitions_of, fmap, problem, data, s))
-        problem, found, tried = search_sizes(
+            connected = connected_of(fit.fmap, problem, s)
+        others_of = cache(partial(partitions_of, fit.fmap, problem, fit.data, s))
+        problem, found, margins = search_sizes(
             problem, starts, rivals, others_of, connected, settings, s.priors
         )
-        tried = tried if first is None else first.details.size_margins
+        margins = margins if first is None else first.details.size_margins
         compared["size_prior_"] = problem.size_prior
     else:
         found = search_labels(problem, starts, settings)
     if s.compared and rivals:
         found, comparison = promised(problem, found, rivals, settings)
         compared |= comparison
-    of_largest = found
+    best = found
     if connected is not None:
         found = _by_connection(problem, found, connected)
-    elif s.spreads and s.n_clusters > 1 and fmap.axes is not None:
-        found = _by_spread(problem, found, fmap, s)
-    by_connection = connected is not None and found is not of_largest
-    by_spread = connected is None and found is not of_largest
-    held = known
-    if by_connection and links is None:  # the mean R would smooth them where they are close
-        similarity = similarity.last_alone()
-        problem = replace(problem, similarity=similarity)
+    elif s.spreads and k > 1 and fit.fmap.axes is not None:
+        found = _by_spread(problem, found, fit.fmap, s)
+    return Searched(problem, found, rivals, compared, margins, connected, found is not best)
+
+
+def _linked(searched: Searched, settings: SearchSettings, compared: bool) -> Searched:
+    """Return clusters that respect the links."""
+    found, comparison, left = search_with_links(
+        searched.problem,
+        searched.found,
+        settings,
+        searched.rivals if compared else [],
+        searched.replaced,
+    )
+    if left:
+        searched = replace(searched, connected=None, replaced=False)
+    return replace(searched, found=found, compared=searched.compared | comparison)
+
+
+def _model(fit: Fit, searched: Searched, basis: np.ndarray | None) -> Model:
+    """Return the least-squares classifiers of the clusters."""
+    data, s, chosen, found = fit.data, fit.s, fit.chosen, searched.found
+    problem, held, connected = searched.problem, fit.known, searched.connected is not None
+    similarity: Any = problem.similarity
+    links = problem.links
     if links is not None:
-        whole = search_settings(s, replace(data, links=None), began)
-        settings = replace(settings, deadline=whole.deadline)
-        rivals = rivals if s.compared else []
-        found, comparison, left = search_with_links(
-            problem, found, settings, rivals, by_spread or by_connection
-        )
-        compared |= comparison
-        if left:
-            by_spread, by_connection, connected = False, False, None
-        held = np.where(links.linked(), found.labels, known)
-    labels, caches, prices = settle(replace(problem, known=held), found.labels, keep=by_connection)
+        held = np.where(links.linked(), found.labels, held)
+    elif connected and searched.replaced:  # the mean R would smooth them where they are close
+        similarity = similarity.last_alone()
+    settled = replace(problem, known=held, similarity=similarity)
+    labels, caches, prices = settle(settled, found.labels, keep=connected and searched.replaced)
     coef, intercept = similarity.coefficients(caches, labels)
     loo = similarity.leave_one_out(caches, labels) + prices
-    margins = lead_of(loo, labels)
-    if data.initial is None and not (known >= 0).any():
-        warn_about_sizes(fmap, X, weights, settings, s)
-    lower = [other for other in found.others if other.value < found.value]
-    others = [(1.0 - other.value / found.value, other.labels) for other in lower]
-    scores = similarity.fitted(caches, labels)
-    details = Details(
-        chosen, labels, margins, scores, others,
-        whitened=first_labels is not None and s.views is None, scaled=scaled,
-        by_spread=by_spread, by_connection=by_connection,
-        connected=connected is not None, size_margins=tried,
-        view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fmap.shares[1:])},
-        view_fits=None if s.views is None else view_fits(similarity, caches, labels),
-    )  # fmt: skip
-    scores = scores + prices
+    details = _details(fit, searched, labels, lead_of(loo, labels), similarity, caches)
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
     exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
     exact = exact or not data.X.in_memory
+    scores = None if exact else (details.scores + prices)[places]
     extras = {
-        "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=weights)),
-        "leave_one_out_margins_": margins,
+        "leave_one_out_": float(
+            np.average(loo.argmax(axis=1) == labels, weights=similarity.weights)
+        ),
+        "leave_one_out_margins_": details.margins,
         "fitted_indices_": data.source[chosen],
-        **compared,
+        **searched.compared,
     }
     if s.n_resamples:
-        again = replace(given, connected=connected is not None and links is None)
+        again = replace(fit.given, connected=connected and links is None)
         extras["_calibration"] = _resamples(data, chosen, labels, loo, again)
     return Model(
-        fmap,
+        fit.fmap,
         coef=coef if basis is None else coef @ basis,
         intercept=intercept + prices,
         paths=np.eye(s.n_clusters),
@@ -215,12 +266,33 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
         history=found.history,
         n_iter=len(found.history),
         stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
-        scores=None if exact else np.where(places[:, None] >= 0, scores[places], np.nan),
+        scores=None if scores is None else np.where(places[:, None] >= 0, scores, np.nan),
         balance=s.balance if s.cluster_sizes is None else 0.0,
         extras=extras,
         details=details,
         held=None if links is None else np.where(places >= 0, held[places], -1),
     )
+
+
+def _details(
+    fit: Fit, searched: Searched, labels: np.ndarray, margins: np.ndarray, similarity: Any,
+    caches: np.ndarray,
+) -> Details:  # fmt: skip
+    s, found = fit.s, searched.found
+    lower = [other for other in found.others if other.value < found.value]
+    return Details(
+        fit.chosen, labels, margins,
+        scores=similarity.fitted(caches, labels),
+        others=[(1.0 - other.value / found.value, other.labels) for other in lower],
+        whitened=fit.labels is not None and s.views is None,
+        scaled=fit.scaled,
+        by_spread=searched.replaced and searched.connected is None,
+        by_connection=searched.replaced and searched.connected is not None,
+        connected=searched.connected is not None,
+        size_margins=searched.size_margins if fit.given.size_prior == "auto" else {},
+        view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fit.fmap.shares[1:])},
+        view_fits=None if s.views is None else view_fits(similarity, caches, labels),
+    )  # fmt: skip
 
 
 # -- rows and similarities -------------------------------------------------------------------------
@@ -358,66 +430,6 @@ def _similarity(
 
 
 # -- the search ------------------------------------------------------------------------------------
-
-
-def label_problem(
-    similarity: Similarity, known: np.ndarray, data: FitInput, s: Settings
-) -> LabelProblem:
-    """Return the objective of the search, with its constraints on sizes."""
-    weights = similarity.weights
-    total, k = weights.sum(), s.n_clusters
-    floor = size_floor(s.balance, total, k, data.whole)
-    targets = _targets(total, data.weights.sum(), s)
-    if (targets < floor - 1e-9).any():
-        floor = float(targets.min())
-    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
-
-
-def _targets(total: float, n: float, s: Settings) -> np.ndarray:
-    """Return the target sizes of the clusters; shares of known labels are no targets."""
-    k, given = s.n_clusters, s.cluster_sizes
-    if given is None or isinstance(given, str):
-        return np.full(k, total / k)
-    sizes = np.asarray(given, np.float64)
-    if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
-        raise ValueError(
-            f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
-        )
-    if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
-        raise ValueError(
-            f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
-            f"1; they add up to {sizes.sum():g}."
-        )
-    return np.asarray(total * sizes / sizes.sum())
-
-
-def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
-    """Return the settings of the search."""
-    kicks = s.n_kicks
-    if kicks == "auto" and s.tempered:
-        kicks = TEMPERED_KICKS
-    elif kicks == "auto":
-        kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
-    budget = s.time_budget if s.search == "shaking" else None
-    if budget is not None and s.n_kicks == "auto":
-        kicks = NO_LIMIT
-    return SearchSettings(
-        search=s.search,
-        n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
-        # With links, half of the time is for the search that respects them.
-        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
-        max_iter=s.max_iter,
-        adaptive=isinstance(s.cluster_sizes, str),
-        sized=s.cluster_sizes is not None,
-        n_shakes=s.n_shakes,
-        cooling=s.cooling,
-        rng=data.rng,
-        watch=data.watch,
-        n_jobs=data.n_jobs,
-        parallel=getattr(data.watch, "context", None) is None,
-        only_clear=s.only_clear,
-        patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
-    )
 
 
 def _by_connection(problem: LabelProblem, found: Found, connected: np.ndarray) -> Found:

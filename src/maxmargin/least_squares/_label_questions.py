@@ -20,8 +20,8 @@ from scipy.special import softmax
 
 from .._core.dedup import FitInput
 from ._few_labels import label_free, labelled_rows
-from ._fit import Settings
 from ._label_models import RIDGES, Believed, Part, believed
+from ._settings import Settings
 
 CANDIDATES = 500  # random rows among which the next ones to label are selected
 RIDGE = float(np.sqrt(np.prod(RIDGES)))

@@ -22,8 +22,9 @@ from .._core.dedup import FitInput
 from .._core.links import Links
 from .._core.model import Model, trained
 from .._data.source import MemoryRows
-from ._fit import FIRST_ROWS, Settings, fit_least_squares
+from ._fit import FIRST_ROWS, fit_least_squares
 from ._links import more_often
+from ._settings import Settings
 
 HEAVY = 10.0
 ERRORS = 1.0  # standard errors: a wrong choice costs little if the two predict almost as well

@@ -1,12 +1,20 @@
-"""Parameters of a fit."""
+"""Parameters of a fit, and the problem and the search that follow from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from .._core.dedup import FitInput
 from .._core.features import KERNELS
+from .._core.size_floor import size_floor
+from ._label_search import NO_LIMIT, LabelProblem, SearchSettings
+from ._similarity import Similarity
 from ._size_search import SIZE_PRIORS
+
+TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 
 
 @dataclass(frozen=True)
@@ -119,3 +127,63 @@ class Settings:
         matrices = len(self.kernels) + 1 if self.mixed else 1
         strips = 8 * 256 * m  # panels of the inverse, strips of the kernel, links of the graph
         return int(itemsize * (matrices * m**2 + strips) + 8 * m * n_features + 64 * n_samples)
+
+
+def label_problem(
+    similarity: Similarity, known: np.ndarray, data: FitInput, s: Settings
+) -> LabelProblem:
+    """Return the objective of the search, with its constraints on sizes."""
+    weights = similarity.weights
+    total, k = weights.sum(), s.n_clusters
+    floor = size_floor(s.balance, total, k, data.whole)
+    targets = _targets(total, data.weights.sum(), s)
+    if (targets < floor - 1e-9).any():
+        floor = float(targets.min())
+    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
+
+
+def _targets(total: float, n: float, s: Settings) -> np.ndarray:
+    """Return the target sizes of the clusters; shares of known labels are no targets."""
+    k, given = s.n_clusters, s.cluster_sizes
+    if given is None or isinstance(given, str):
+        return np.full(k, total / k)
+    sizes = np.asarray(given, np.float64)
+    if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
+        raise ValueError(
+            f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
+        )
+    if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
+        raise ValueError(
+            f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
+            f"1; they add up to {sizes.sum():g}."
+        )
+    return np.asarray(total * sizes / sizes.sum())
+
+
+def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
+    """Return the settings of the search."""
+    kicks = s.n_kicks
+    if kicks == "auto" and s.tempered:
+        kicks = TEMPERED_KICKS
+    elif kicks == "auto":
+        kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
+    budget = s.time_budget if s.search == "shaking" else None
+    if budget is not None and s.n_kicks == "auto":
+        kicks = NO_LIMIT
+    return SearchSettings(
+        search=s.search,
+        n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
+        # With links, half of the time is for the search that respects them.
+        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
+        max_iter=s.max_iter,
+        adaptive=isinstance(s.cluster_sizes, str),
+        sized=s.cluster_sizes is not None,
+        n_shakes=s.n_shakes,
+        cooling=s.cooling,
+        rng=data.rng,
+        watch=data.watch,
+        n_jobs=data.n_jobs,
+        parallel=getattr(data.watch, "context", None) is None,
+        only_clear=s.only_clear,
+        patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
+    )
