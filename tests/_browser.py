@@ -41,10 +41,7 @@ class Browser:
         self.requests: list[str] = []
         self.console: list[str] = []
         page = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
-        self.session = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self._attach(page["targetId"])
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -59,6 +56,18 @@ class Browser:
         os.close(self._out)
         os.close(self._in)
         self.folder.cleanup()
+
+    def _attach(self, target: str) -> None:
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def new_tab(self) -> str:
+        """Open another tab and go on there; what is returned, set as `session`, goes back."""
+        first, self.session = self.session, None
+        self._attach(self.call("Target.createTarget", url="about:blank")["targetId"])
+        return first
 
     def call(self, method: str, **params: Any) -> Any:
         self._count += 1

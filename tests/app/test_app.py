@@ -334,6 +334,45 @@ def started(folder):
     raise AssertionError("no address was printed")
 
 
+def attack(browser, address, answers):
+    """Two tabs, contradictions and two fits at once, after 11 answers: the page explains each."""
+
+    def link(pair, word):
+        for row in pair:
+            browser.click(f'.card [data-row="{row}"]')
+        buttons = "[...document.querySelectorAll('.side button')]"
+        browser.run(f"{buttons}.find((button) => button.textContent === '{word}').click()")
+
+    def told(text):
+        browser.wait(f"document.querySelector('.notices').textContent.includes('{text}')")
+
+    def recorded(number):
+        answers(number)
+        browser.wait("document.querySelector('.side > section[hidden]')")  # nothing is selected
+
+    a, b, c = json.loads(
+        browser.run("JSON.stringify([...document.querySelectorAll('.card .chip[data-row]')]"
+                    ".slice(0, 3).map((chip) => +chip.dataset.row))")
+    )  # fmt: skip
+    link((a, b), "together")
+    recorded(12)
+    first = browser.new_tab()
+    browser.open(address)
+    link((a, b), "apart")
+    told(f"Rows {a} and {b} were answered already: same")
+    browser.session = first
+    link((b, c), "together")
+    recorded(13)
+    link((a, c), "apart")
+    told("This contradicts what was said")
+    browser.run("[1, 2].forEach(() => document.querySelector('#refit').click())")
+    told("A fit is running")
+    browser.wait("document.body.innerText.includes('The last fit moved')")
+    browser.click("#undo")
+    browser.click("#undo")
+    answers(11)
+
+
 @needs_browser
 def test_a_person_clusters_in_a_browser_and_a_kill_loses_nothing(tmp_path):
     np.savetxt(tmp_path / "d.csv", X, delimiter=",")
@@ -372,7 +411,8 @@ def test_a_person_clusters_in_a_browser_and_a_kill_loses_nothing(tmp_path):
             process, address = started(tmp_path)
             browser.open(address)
             answers(11)
-            browser.console.clear()  # of the page without a server
+            attack(browser, address, answers)
+            browser.console.clear()  # of the page without a server, and of what was refused
             assert browser.run(
                 "[...document.querySelectorAll('input.name')].some(f => f.value === '<i>first</i>')"
             )
