@@ -396,7 +396,7 @@ def test_inspection_lists_all_at_once(tmp_path):
     )
     told = whats(path)
     assert "warning: column 'class' looks like the answer" in told
-    assert "warning: 1 of 4 rows repeat an earlier row" in told
+    assert "warning: rows that repeat an earlier one: 1 of 4" in told
     found = inspect_rows(path, n_clusters=4, id_column="id")
     assert [finding.level for finding in found.findings] == ["error", "error", "warning", "warning"]
     assert [column.name for column in found.columns if not column.used] == ["a"]
@@ -429,7 +429,7 @@ def test_inspection_of_sparse_rows(tmp_path):
     told = whats(tmp_path / "s.npz", n_clusters=3)
     assert "error: 3 clusters are wanted but there are only 2 distinct rows" in told
     assert "column 1 (counting from 0), column 2 (counting from 0)" in told
-    assert "28 of 30 rows repeat" in told
+    assert "repeat an earlier one: 28 of 30" in told
 
 
 def test_huge_values_do_not_overflow(tmp_path):

@@ -381,8 +381,8 @@ class MaxMarginClustering(BaseMarginClustering):
         if "_outliers" in model.extras:
             flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
             sentences.append(
-                f"{flags.sum():,} of {len(flags):,} rows are outliers at the level of "
-                f"{self.outlier_level:.2g}."
+                f"Outliers at the level of {self.outlier_level:.2g}: {flags.sum():,} of "
+                f"{len(flags):,} rows."
             )
         if data.links is not None:
             doubted = np.array(model.details.doubted, np.int64)

@@ -83,7 +83,7 @@ def inspect_rows(
     ...     _ = path.write_text("age,class\\n31,a\\n,b\\n45,a\\n45,a\\n52,b\\n")
     ...     found = inspect_rows(path)
     >>> [finding.what for finding in found.findings]
-    ['1 of 5 rows repeat an earlier row', "column 'class' looks like the answer, not like ..."]
+    ['rows that repeat an earlier one: 1 of 5', "column 'class' looks like the answer, not like ..."]
     >>> [(column.name, column.note) for column in found.columns]
     [('age', '1 missing value'), ('class', '2 levels')]
     """
@@ -270,7 +270,7 @@ def _repeated(
         what = f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows"
         yield Finding("error", what, "Use fewer clusters")
     if repeated:
-        what = f"{repeated} of {n_rows} rows repeat an earlier row{of_sample}"
+        what = f"rows that repeat an earlier one: {repeated:,} of {n_rows:,}{of_sample}"
         remedy = "Equal rows share a cluster; many can make the size bound impossible to meet"
         yield Finding("warning", what, remedy)
 

@@ -505,7 +505,7 @@ def test_check_tells_the_memory_that_fit_needs(folder, run, run_json, monkeypatc
 def test_check_warns_of_a_fit_too_large_for_the_machine(folder, run, monkeypatch):
     monkeypatch.setattr("maxmargin._base.available_memory", lambda: 1000.0)
     code, out, _ = run("check d.csv --id-column who")
-    assert code == 0 and "0.0 MB are free" in out and "--max-samples" in out
+    assert code == 0 and "1 kB are free" in out and "--max-samples" in out
 
 
 def test_info_names_versions_and_extras(run, run_json):

@@ -140,9 +140,9 @@ def test_unfitted_models_are_refused():
 
 
 @needs_browser
-def test_reports_open_without_errors_or_requests(tmp_path, mixed):
-    model, X = mixed
-    report(model, X, title=HOSTILE).save(tmp_path / "mixed.html")
+def test_reports_open_without_errors_or_requests(tmp_path, mixed, wine):
+    report(*mixed, title=HOSTILE).save(tmp_path / "mixed.html")
+    report(*wine).save(tmp_path / "wine.html")
     digits = load_digits(n_class=3, as_frame=True).data[:60]
     model = MaxMarginClustering(3, n_resamples=2, random_state=0).fit(digits)
     report(model, digits).save(tmp_path / "digits.html")

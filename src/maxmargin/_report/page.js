@@ -305,7 +305,7 @@ class Page {
     this.view = view;
     const shown = view.points.row.length;
     this.head.replaceChildren(el("h1", {}, view.title), el("div", { class: "facts" },
-      [[count(view.n_rows), view.n_rows === 1 ? "row" : "rows"], [count(view.n_columns), "columns"], [view.n_clusters, view.n_clusters === 1 ? "cluster" : "clusters"],
+      [...[[view.n_rows, "row"], [view.n_columns, "column"], [view.n_clusters, "cluster"]].map(([value, noun]) => plural(value, noun).split(" ")),
         view.stability == null ? null : [view.stability.toFixed(2), "stability"], shown < view.n_rows ? [count(shown), "rows shown"] : null]
         .filter(Boolean).map(([value, what]) => el("span", {}, el("b", {}, value), ` ${what}`))));
     this.legend.replaceChildren(...view.clusters.map((_, c) => el("span", { onmouseenter: () => this.map.focus(c), onmouseleave: () => this.map.focus(null) },

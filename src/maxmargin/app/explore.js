@@ -114,7 +114,7 @@ class Explorer extends Page {
     const { state } = this, k = state.n_clusters;
     const number = (value) => () => this.say("number", { n_clusters: value });
     this.tools.replaceChildren(
-      el("button", { id: "fewer", title: "one cluster less", disabled: k < 2, onclick: number(k - 1) }, "−"),
+      el("button", { id: "fewer", title: "one cluster fewer", disabled: k < 2, onclick: number(k - 1) }, "−"),
       el("b", { id: "number" }, plural(k, "cluster")),
       el("button", { id: "more", title: "one cluster more", onclick: number(k + 1) }, "+"),
       el("button", { id: "refit", class: "main", disabled: state.running, onclick: () => this.say("refit") }, state.running ? "Fitting …" : "Refit", el("kbd", {}, "R")),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from .data import add_data, plural, reading, told_columns
+from .data import add_data, plural, reading, told_bytes, told_columns
 from .methods import build_estimator, positive
 
 SUMMARY = "say what is wrong with a file, and what to do about it"
@@ -51,8 +51,8 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         if finding["remedy"]:
             yield f"    what to do: {finding['remedy']}"
     if "memory_needed" in result:
-        need, have = (result[key] / 1e6 for key in ("memory_needed", "memory_available"))
-        yield f"  fit needs about {need:,.1f} MB of memory"
+        need, have = result["memory_needed"], result["memory_available"]
+        yield f"  fit needs about {told_bytes(need)} of memory"
         if need > have:
-            yield f"    but {have:,.1f} MB are free: lower --max-samples, or fit fewer rows"
+            yield f"    but {told_bytes(have)} are free: lower --max-samples, or fit fewer rows"
     yield "usable" if result["ok"] else "not usable as it is"

@@ -374,3 +374,10 @@ def plural(count: int, noun: str) -> str:
     ('1 row', '2,000 rows')
     """
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def told_bytes(count: float) -> str:
+    """Return a number of bytes in a unit in which it can be read."""
+    if count < 1e6:
+        return f"{count / 1e3:.0f} kB"
+    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

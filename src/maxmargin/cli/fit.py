@@ -177,7 +177,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     yield from data.told_columns(result.get("columns", []))
     yield (
-        f"{result['method']}: {result['n_rows']:,} rows, "
+        f"{result['method']}: {data.plural(result['n_rows'], 'row')}, "
         f"{data.plural(result['n_columns'], 'column')} -> "
         f"{data.plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
         f"({result['stop_reason']} after {data.plural(result['n_iter'], 'iteration')})"

@@ -42,7 +42,7 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
     from maxmargin.io import write_labels
 
     if result["wrote"]:
-        yield f"{result['n_rows']:,} rows; {data.told_files(result['wrote'])}"
+        yield f"{data.plural(result['n_rows'], 'row')}; {data.told_files(result['wrote'])}"
         return
     text = io.StringIO()
     keys = ("labels", "margins", "confidence", "outliers", "ids", "id_name")

@@ -60,5 +60,5 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{data.plural(result['n_rows'], 'row')} in "
         f"{data.plural(len(result['cluster_sizes']), 'cluster')}; "
-        f"{data.told_files(result['wrote'])}, {result['bytes'] / 1e6:.1f} MB"
+        f"{data.told_files(result['wrote'])}, {data.told_bytes(result['bytes'])}"
     )

@@ -96,7 +96,7 @@ class Details:
             lower = ", and their objective need not be the lowest"
             told = lower if self.by_connection else ""
             yield f"The clusters are connected groups of rows that are apart{told}."
-        if self.size_margins:
+        if len(self.size_margins) > 1:
             margins = (f"{margin:.2f} with {p:g}" for p, margin in self.size_margins.items())
             yield (
                 f"size_prior={extras['size_prior_']:g} was used; mean leave-one-out margin: "
@@ -110,5 +110,5 @@ class Details:
             )
         if data.has_known:
             count = int((data.known >= 0).sum())
-            yield f"{count} known labels were kept; clusters are numbered accordingly."
+            yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
         yield f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%}."
