@@ -83,7 +83,7 @@ def inspect_rows(
     ...     _ = path.write_text("age,class\\n31,a\\n,b\\n45,a\\n45,a\\n52,b\\n")
     ...     found = inspect_rows(path)
     >>> [finding.what for finding in found.findings]
-    ['rows that repeat an earlier one: 1 of 5', "column 'class' looks like the answer, not like ..."]
+    ['rows that repeat an earlier one: 1 of 5', "column 'class' looks like the answer, ..."]
     >>> [(column.name, column.note) for column in found.columns]
     [('age', '1 missing value'), ('class', '2 levels')]
     """
