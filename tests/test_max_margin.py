@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
 from maxmargin._auto import kind_of_rows
-from maxmargin.least_squares._scale_mixture import spread_clusters
+from maxmargin.least_squares._starts import spread_clusters
 from maxmargin.metrics import adjusted_rand_score
 from maxmargin.persistence import load_model, save_model
 

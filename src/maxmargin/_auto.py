@@ -53,12 +53,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._core.checks import check_no_labels
-from ._core.dedup import FitInput
+from ._core.dedup import FitInput, check_no_labels
 from ._core.features import KERNELS
 from ._core.links import Links, clusters_needed
 from ._core.model import Model
-from ._row_kinds import RBF, Kind, kind_of_rows
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
@@ -66,7 +64,7 @@ from .least_squares._few_labels import fit_known_labels
 from .least_squares._link_weights import fit_with_links, links_told
 from .least_squares._outliers import fit_outliers, outlier_block
 from .least_squares._resampling import Resamples, alternative_clusterings
-from .least_squares._settings import Settings
+from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
 from .least_squares._views import view_axes, views_of
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen

@@ -36,14 +36,18 @@ from ._callbacks import (
     progress_callbacks,
     with_callbacks,
 )
-from ._core.checks import (
+from ._core.dedup import (
+    MERGE_ROWS,
+    FitInput,
     check_columns,
     check_no_labels,
     checked_initial_labels,
     checked_partial_labels,
     checked_weights,
+    count_distinct,
+    make_input,
+    with_links,
 )
-from ._core.dedup import MERGE_ROWS, FitInput, count_distinct, make_input, with_links
 from ._core.descent import MAX_ITER
 from ._core.features import (
     KERNELS,
@@ -126,6 +130,7 @@ class BaseMarginClustering(
     init: Any = "auto"
     _depends_on_starts = True  # so that known labels could lead to a higher objective
     _takes_blocks = True  # whether rows may be in a file, on a cluster or on a device
+    _merges_rows = True  # whether equal rows are merged into one of their total weight
     _on_host = False  # whether rows on a device are copied to the host
 
     def _fit_model(self, data: FitInput) -> Model:
@@ -203,7 +208,8 @@ class BaseMarginClustering(
             # The last digits depend on the number of BLAS threads; we parallelise over blocks.
             with one_thread():
                 warm = self._warm_labels(X) if self.warm_start else None
-                merge = not self._pairwise and warm is None and self._mergeable()
+                named = isinstance(self.init, str)  # else equal rows can have different labels
+                merge = self._merges_rows and named and not self._pairwise and warm is None
                 data = make_input(rows, weights, known, merge)
                 if links is not None:
                     data = with_links(data, links, weights, known)
@@ -254,10 +260,6 @@ class BaseMarginClustering(
     def _pairwise(self) -> bool:
         """Whether X is a kernel matrix."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    def _mergeable(self) -> bool:
-        """Whether equal rows may be merged: not if the user gave initial labels."""
-        return isinstance(self.init, str)
 
     def _warm_labels(self, X: Any) -> np.ndarray | None:
         """Return the labels that the previous fit's model gives, for ``warm_start``."""

@@ -102,6 +102,7 @@ class BisectingMarginClustering(BaseMarginClustering):
     """
 
     _takes_blocks = False
+    _merges_rows = False  # the splits do if they can
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -127,10 +128,6 @@ class BisectingMarginClustering(BaseMarginClustering):
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    # The splits merge equal rows if they can.
-    def _mergeable(self) -> bool:
-        return False
 
     @property
     def _pairwise(self) -> bool:

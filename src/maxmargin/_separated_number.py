@@ -33,8 +33,9 @@ from ._cluster_number import (
 from ._core.dedup import FitInput, make_input
 from ._data.source import MemoryRows
 from ._density_modes import CLEAR, separations, whitened
-from .least_squares._fit import DENSE_SHARE, ROWS_PER_COLUMN, WIDEST_WHITENED
+from .least_squares._fit import ROWS_PER_COLUMN, WIDEST_WHITENED
 from .least_squares._resampling import SHARE
+from .least_squares._settings import DENSE_SHARE
 
 TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
 NOISE_LEVEL = 2.0  # separations below this do not count

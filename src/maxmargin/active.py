@@ -33,10 +33,10 @@ from sklearn.utils import check_random_state
 
 from ._auto import MaxMarginClustering
 from ._core.dedup import make_input
-from ._row_kinds import kind_of_rows
 from ._threads import one_thread
 from .constraints import PairwiseConstraints
 from .least_squares._label_questions import LabelQuestions
+from .least_squares._settings import kind_of_rows
 from .pairwise._questions import excluded_classes, neighbourhoods, suggested_pairs
 
 __all__ = ["LabelQueries", "PairQueries", "implied_classes"]

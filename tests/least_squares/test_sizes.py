@@ -14,9 +14,8 @@ from maxmargin.least_squares._label_search import (
     SearchSettings,
     search_labels,
 )
-from maxmargin.least_squares._regroup import regrouped
 from maxmargin.least_squares._similarity import similarity_of
-from maxmargin.least_squares._size_search import mean_margin, search_sizes
+from maxmargin.least_squares._size_search import mean_margin, regrouped, search_sizes
 from maxmargin.metrics import adjusted_rand_score
 
 

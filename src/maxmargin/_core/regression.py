@@ -9,12 +9,14 @@ computed once; it serves every alpha and labelling, and gives the effective degr
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from sklearn.exceptions import ConvergenceWarning
 
 from .._data.source import BlockResult
 from ._numba import admm_rule, gap_rule
@@ -349,3 +351,14 @@ def gap_block(
         part = tile.weighted_sum(codes)
         gathered = part if gathered is None else gathered + part
     return (), (xp.asarray(gathered, dtype=xp.float64), sums)
+
+
+def warn_unsolved(fit: PiecewiseFit | None, gap: float) -> None:
+    """Warn if the regression did not reach its gap."""
+    if fit is not None and fit.gap > gap:
+        warnings.warn(
+            f"The regression on the final labels reached a relative duality gap of "
+            f"{fit.gap:.2g}, not solver_tol={gap:g}. Raise solver_tol or alpha.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )

@@ -15,10 +15,11 @@ from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.features import KERNELS, evaluate_kernel
 from .._core.model import Model
+from .._core.regression import warn_unsolved
 from .._core.size_floor import LOSSES, row_losses, size_floor
 from .._core.tree import recursive_splits, sides_of
 from ._joint import Task, joint_search
-from ._search import Settings, split_rows, warn_unsolved
+from ._search import Settings, split_rows
 
 JOINT_ALPHA, JOINT_ENTROPY = 0.003, 0.3
 LEAST_BALANCE = 0.05  # no joint cluster may vanish

@@ -7,7 +7,6 @@ random; the lowest objective after the descent is kept.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
-from sklearn.exceptions import ConvergenceWarning
 
 from .._core.dedup import FitInput
 from .._core.descent import Outcome, descend
@@ -29,6 +27,7 @@ from .._core.regression import (
     fit_piecewise,
     fit_squared,
     shrinkage_for,
+    warn_unsolved,
 )
 from .._core.rows import Rows, scores, weighted_sum
 from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split
@@ -162,17 +161,6 @@ def split_rows(
     outcome = search(problem, X, start, shrinkage, alpha, settings)
     warn_unsolved(outcome.state.fit, settings.gap)
     return oriented_split(outcome, rows, local, weights, alpha)
-
-
-def warn_unsolved(fit: PiecewiseFit | None, gap: float) -> None:
-    """Warn if the regression did not reach its gap."""
-    if fit is not None and fit.gap > gap:
-        warnings.warn(
-            f"The regression on the final labels reached a relative duality gap of "
-            f"{fit.gap:.2g}, not solver_tol={gap:g}. Raise solver_tol or alpha.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
 
 
 def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:

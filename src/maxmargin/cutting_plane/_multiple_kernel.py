@@ -244,8 +244,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         listed = [self.kernels] if isinstance(self.kernels, str) else self.kernels
         return "precomputed" in [k for k in map(kernel_of, listed) if isinstance(k, str)]
 
-    def _mergeable(self) -> bool:
-        return super()._mergeable() and not self._has_matrices()
+    @property
+    def _merges_rows(self) -> bool:  # type: ignore[override]
+        return not self._has_matrices()
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         count = (

@@ -44,8 +44,7 @@ from ._label_search import (
 )
 from ._links import search_with_links
 from ._resampling import SHARE, Resamples, pair_agreement, subsamples
-from ._scale_mixture import spread_clusters
-from ._settings import Settings, label_problem, search_settings
+from ._settings import DENSE_SHARE, Settings, label_problem, search_settings
 from ._similarity import (
     FLOAT64_ROWS,
     column_scales,
@@ -62,6 +61,7 @@ from ._starts import (
     partitions_of,
     random_starts,
     rivals_of,
+    spread_clusters,
     starts_from_known,
 )
 from ._views import UNLIKE_SCALES, view_axes, view_fits, view_weights
@@ -73,7 +73,6 @@ FIRST_SHARE = 0.3  # of the time, for the first of two fits
 TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come from the caches
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 ALIKE_ENOUGH = 0.9  # stability from which on no more subsamples are needed
-DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
 ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 LEVEL = 0.05  # least share of the rows for each value of a column that is a category

@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._core.dedup import FitInput
 from .._core.features import KERNELS
 from .._core.size_floor import size_floor
+from .._data.source import MemoryRows, RowSource
 from ._label_search import NO_LIMIT, LabelProblem, SearchSettings
 from ._similarity import Similarity
 from ._size_search import SIZE_PRIORS
 
+N_NEIGHBORS = 10
+TEXT_RIDGE = 10.0
+LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
+TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
+DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
 TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 
 
@@ -54,7 +61,7 @@ class Settings:
     """
 
     n_clusters: int
-    kernels: tuple
+    kernels: tuple[Any, ...]
     search: str = "shaking"
     gamma: Any = "half-median"
     degree: float = 3
@@ -187,3 +194,54 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         only_clear=s.only_clear,
         patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
     )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The similarity between rows that :class:`MaxMarginClustering` chooses."""
+
+    kernel: Any
+    ridge: float
+    n_neighbors: int
+    sentence: str
+
+
+RBF = Kind(
+    "rbf",
+    1.0,
+    N_NEIGHBORS,
+    "The similarity of rows is the mean of a Gaussian kernel and a graph of the "
+    f"{N_NEIGHBORS} nearest neighbours.",
+)
+
+
+def kind_of_rows(X: Any, kernel: Any = "auto") -> Kind:
+    """Return the similarity to use for these rows, dense or CSR.
+
+    Examples
+    --------
+    >>> kind_of_rows(np.ones((5, 3))).kernel
+    'rbf'
+    >>> kind_of_rows(sparse.eye_array(100, format="csr")).kernel
+    'cosine'
+    """
+    if callable(kernel) or kernel != "auto":
+        if kernel == "precomputed":
+            told = "X was used as a kernel matrix, together with a nearest-neighbour graph."
+        else:
+            told = (
+                f"The similarity of rows is the mean of kernel={kernel!r} and a graph of the "
+                f"{N_NEIGHBORS} nearest neighbours."
+            )
+        return Kind(kernel, 1.0, N_NEIGHBORS, told)
+    rows = X if isinstance(X, RowSource) else MemoryRows(X)
+    some = rows.take(slice(None, None, max(1, X.shape[0] // LOOKED_AT)))
+    count = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
+    filled = count / (some.shape[0] * some.shape[1])
+    if X.shape[1] >= TEXT_WIDTH and filled < DENSE_SHARE:
+        told = (
+            f"Only {filled:.1%} of the entries are not zero, as in word counts: the cosine kernel "
+            "was used."
+        )
+        return Kind("cosine", TEXT_RIDGE, 0, told)
+    return RBF
