@@ -15,6 +15,7 @@ settings.register_profile(
     "maxmargin",
     deadline=None,
     derandomize=True,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("maxmargin")

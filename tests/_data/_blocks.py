@@ -41,7 +41,7 @@ ESTIMATORS = {
 
 @cache
 def rows_in_memory():
-    return make_blobs(40_000, n_features=6, centers=4, cluster_std=2.5, random_state=3)[0]
+    return make_blobs(20_000, n_features=6, centers=4, cluster_std=2.5, random_state=3)[0]
 
 
 @cache
@@ -53,7 +53,7 @@ def fit(estimator, X):
     given = {}
     if isinstance(estimator, PairwiseMarginClustering):
         given["constraints"] = PairwiseConstraints(
-            40_000, must_link=[(0, 4), (7, 9)], cannot_link=[(0, 7), (4, 20_001)]
+            20_000, must_link=[(0, 4), (7, 9)], cannot_link=[(0, 7), (4, 10_001)]
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

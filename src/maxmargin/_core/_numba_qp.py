@@ -207,7 +207,8 @@ def active_set(H, q, E, e, x, y, tolerance, max_iter):
     z, direction, gradient = np.empty(n), np.empty(n), np.empty(n)
     order = np.empty(n, np.int64)
     free, barred = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    size, valid, ready = 0, 0, 0
+    # Plain zeros have a type of their own, for which numba would compile all of the above again.
+    size, valid, ready = np.int64(0), np.int64(0), np.int64(0)
     for i in range(n):
         if x[i] > 0.0:
             order[size] = i

@@ -243,7 +243,7 @@ def admm_block(
         w, label, s, u = parts[0][where], parts[1][where], target[where, :], dual[where, :]
         if xp is np:
             codes = np.empty_like(fitted)
-            named = np.asarray(names)
+            named, label = np.asarray(names), label.astype(np.int64)  # compiled for one type only
             admm_rule(fitted, w, label, named, s, u, kinks, RELAXATION, step, codes, sums)
         else:
             point = RELAXATION * fitted + (1.0 - RELAXATION) * s + u
@@ -336,6 +336,7 @@ def gap_block(
         w, label, p = parts[0][where], parts[1][where], subgradients[where, :]
         if xp is np:
             codes = np.empty((len(w), 2 * len(coef)))
+            label = label.astype(np.int64)
             gap_rule(fitted, w, label, np.asarray(names), p, kinks, codes, sums)
         else:
             low, high = _zone(label, names, kinks, xp)
