@@ -41,7 +41,6 @@ Measurements and alternatives that were tried: ``docs/front_door.md``.
 from __future__ import annotations
 
 import warnings
-from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Integral, Real
@@ -280,8 +279,6 @@ class MaxMarginClustering(BaseMarginClustering):
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         return self._settings(2, RBF).memory(n_samples, n_features)
 
-    # -- checks while the number of clusters is unknown -------------------------------------------
-
     def _checked_links(self, constraints, n: int, known) -> Links | None:
         if constraints is None or checked_constraints(constraints, n).n_links == 0:
             return None
@@ -294,11 +291,6 @@ class MaxMarginClustering(BaseMarginClustering):
                 stacklevel=5,
             )
         return constraints.links()
-
-    def _check_counts(self, X, weights) -> None:
-        number = copy(self)
-        number.n_clusters = self.n_clusters or 2
-        BaseMarginClustering._check_counts(number, X, weights)
 
     # -- the fit ----------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
 
 def host_labels(labels: Any) -> np.ndarray:
     """Return labels, or other numbers of rows, as a numpy array."""
-    return np.asarray(to_host(labels))
+    return labels if isinstance(labels, np.ndarray) else np.asarray(to_host(labels))
 
 
 def loss_block(block: Block, parts: Any, *model: Any, losses: Callable[..., Any]) -> BlockResult:
@@ -309,7 +309,7 @@ class BaseMarginClustering(
 
     def _check_counts(self, X: RowSource, weights: np.ndarray | None) -> None:
         n = X.shape[0] if weights is None else int(np.count_nonzero(weights))
-        k = self.n_clusters
+        k = 2 if self.n_clusters is None else self.n_clusters  # None: to be chosen
         if n < k:
             raise ValueError(
                 f"n_samples={n} should be >= n_clusters={k}: use more rows or fewer clusters."

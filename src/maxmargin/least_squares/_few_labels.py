@@ -43,11 +43,10 @@ from .._core.links import Groups, settled_groups
 from .._core.model import Model, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from ._details import Details
 from ._fit import fit_least_squares, kernel_map
 from ._graph import MixedMap, graph_similarity, mixed_map
 from ._label_models import CLUSTERS, GRAPH, KERNEL, RIDGES, Believed, Part, believed
-from ._settings import Settings
+from ._settings import Details, Settings
 from ._similarity import factor_dtype, filled_matrix
 
 FLOAT64 = np.dtype(np.float64)

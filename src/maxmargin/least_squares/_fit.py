@@ -28,7 +28,6 @@ from .._core.rows import Rows
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
 from ._confidence import Calibration, calibrate
-from ._details import Details
 from ._graph import MixedMap, mixed_map, mixed_similarity
 from ._label_search import (
     GENTLE,
@@ -44,7 +43,7 @@ from ._label_search import (
 )
 from ._links import search_with_links
 from ._resampling import SHARE, Resamples, pair_agreement, subsamples
-from ._settings import DENSE_SHARE, Settings, label_problem, search_settings
+from ._settings import DENSE_SHARE, Details, Settings, label_problem, search_settings
 from ._similarity import (
     FLOAT64_ROWS,
     column_scales,

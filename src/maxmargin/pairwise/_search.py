@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from .._core.descent import Outcome, descend
-from .._core.init import agreement, fitted_kmeans
+from .._core.init import agreement, canonical, fitted_kmeans
 from .._core.links import Links
 from .._core.rows import scores
 from .._core.size_floor import floor_prices
@@ -307,11 +307,7 @@ def _distinct(states: list[State]) -> list[State]:
     """States of different partitions, the best of each."""
     kept: dict[bytes, State] = {}
     for state in sorted(states, key=lambda s: s.value):
-        labels = state.at.labels
-        first = np.unique(labels, return_index=True)[1]
-        names = np.searchsorted(np.sort(first), first)
-        partition = names[np.searchsorted(np.unique(labels), labels)]
-        kept.setdefault(partition.tobytes(), state)
+        kept.setdefault(canonical(state.at.labels).tobytes(), state)
     return list(kept.values())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any
 
@@ -284,14 +283,6 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     def _most(self) -> int:
         return MOST_ROWS[self.relaxation] if self.max_samples == "auto" else self.max_samples
 
-    def _check_counts(self, X, weights) -> None:
-        if self.relaxation == "full" and find_spec("scs") is None:
-            raise ImportError(
-                "relaxation='full' needs scs. Install it: pip install \"maxmargin[sdp]\", or use "
-                "relaxation='generalized'."
-            )
-        super()._check_counts(X, weights)
-
     def _decision_losses(self, decision):
         margins = decision.max(axis=1)
         return row_losses(np.ones(len(margins)), margins, "hinge")
@@ -339,20 +330,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             )  # fmt: skip
         extras: dict[str, Any] = {"alpha_": float(self.alpha)}
         if solved:
-            first, weights = solved[0], [found.weight for found in solved]
-            extras |= {
-                "lower_bound_": first.relaxed.lower,
-                "duality_gap_": first.relaxed.gap,
-                "compared_with_kmeans_": {
-                    name: float(np.average([f.rival[name] for f in solved], weights=weights))
-                    for name in ("objective", "ari")
-                },
-                "_relaxed": first.relaxed.matrix,
-                "_relaxed_shares": first.shares,
-                "_relaxed_known": first.known,
-                "_relaxed_bound": first.relaxed.bound,
-                "_relaxed_rows": data.inverse,
-            }
+            extras |= {"_relaxed_rows": data.inverse} | relaxed_attributes(solved)
         reason = getattr(data.watch, "reason", None) or model.stop_reason
         return replace(model, stop_reason=reason, extras=extras)
 
@@ -477,6 +455,23 @@ class Clustered:
     objective: float
     rival: dict[str, float]
     weight: float
+
+
+def relaxed_attributes(solved: list[Clustered]) -> dict[str, Any]:
+    """Return fitted attributes: the relaxation of all rows, and how k-means compares on average."""
+    first, weights = solved[0], [found.weight for found in solved]
+    return {
+        "lower_bound_": first.relaxed.lower,
+        "duality_gap_": first.relaxed.gap,
+        "compared_with_kmeans_": {
+            name: float(np.average([f.rival[name] for f in solved], weights=weights))
+            for name in ("objective", "ari")
+        },
+        "_relaxed": first.relaxed.matrix,
+        "_relaxed_shares": first.shares,
+        "_relaxed_known": first.known,
+        "_relaxed_bound": first.relaxed.bound,
+    }
 
 
 def score_penalty(Z, shares, alpha: float, size_penalty: float, ridge: float) -> np.ndarray:

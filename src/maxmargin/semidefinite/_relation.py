@@ -113,8 +113,13 @@ def solve_relation(problem: RelationProblem, accuracy: float, max_iter: int) -> 
 
 def _run_scs(problem: RelationProblem, accuracy: float, max_iters: int, start: Scs | None) -> Scs:
     """Run scs for so many iterations, from where it was left."""
-    import scs
-
+    try:
+        import scs
+    except ImportError:
+        raise ImportError(
+            "relaxation='full' needs scs. Install it: pip install \"maxmargin[sdp]\", or use "
+            "relaxation='generalized'."
+        ) from None
     data, cone = scs_form(problem)
     solver = scs.SCS(
         data, cone, eps_abs=accuracy, eps_rel=accuracy, max_iters=max_iters, verbose=False
