@@ -61,7 +61,7 @@ from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
 from .least_squares._few_labels import fit_known_labels
 from .least_squares._link_weights import fit_with_links, links_told
-from .least_squares._outliers import fit_outliers, outlier_block
+from .least_squares._outliers import fit_outliers, outlier_block, scored_block
 from .least_squares._resampling import Resamples, alternative_clusterings
 from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
 from .least_squares._views import view_axes, views_of
@@ -313,8 +313,10 @@ class MaxMarginClustering(BaseMarginClustering):
             extras["view_weights_"] = model.details.view_weights
         chosen = model.details.chosen
         fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
-        extras["_outliers"] = fit_outliers(*fitted, k, self.outlier_level)
-        return replace(model, extras=extras)
+        outliers = fit_outliers(*fitted, k, self.outlier_level)
+        once = outliers.has_neighbours_of(model.features.metric)
+        scored = partial(scored_block, outliers=outliers) if once else None
+        return replace(model, extras=extras | {"_outliers": outliers}, scored=scored)
 
     def _settings(self, k: int, kind: Kind) -> Settings:
         return Settings(
@@ -359,11 +361,11 @@ class MaxMarginClustering(BaseMarginClustering):
         more = [] if k == choice.n_clusters else [f"Cannot-links need {k} clusters."]
         return k, [choice.statement, *more]
 
-    def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
+    def _label_attributes(self, labels, decided, rows, data, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
         if "_outliers" in model.extras and rows.in_memory:
             own = host_labels(labels)
-            found |= row_certainty(own, lead, rows, data, model)
+            found |= row_certainty(own, decided, rows, data, model)
             if "_calibration" in model.extras:
                 known = model.details.places(data), model.details.others, len(model.paths)
                 found["alternatives_"] = alternative_clusterings(own, *known)

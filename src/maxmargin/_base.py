@@ -389,7 +389,7 @@ class BaseMarginClustering(
             "stop_reason_": model.stop_reason,
             **model.extras,
         }
-        attributes |= self._label_attributes(attributes["labels_"], found.lead, rows, data, model)
+        attributes |= self._label_attributes(attributes["labels_"], found, rows, data, model)
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=5)
         if model.stop_reason == MAX_ITER:
@@ -405,7 +405,7 @@ class BaseMarginClustering(
         self.__dict__.update(attributes)
 
     def _label_attributes(
-        self, labels: Any, lead: Any, rows: RowSource, data: FitInput, model: Model
+        self, labels: Any, found: Decided, rows: RowSource, data: FitInput, model: Model
     ) -> dict[str, Any]:
         """Return fitted attributes that follow from the final labels."""
         return {}
@@ -422,8 +422,8 @@ class BaseMarginClustering(
             order = cluster_numbers(found.sizes, found.first)
             model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
             if found.ties:  # predict breaks ties by the new numbers
-                found = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
-                names = None
+                again = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
+                found, names = replace(again, further=found.further), None
             else:
                 found = replace(found, sizes=found.sizes[order], exemplars=found.exemplars[order])
         labels = rows.like(found.labels, names)

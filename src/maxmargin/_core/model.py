@@ -15,6 +15,7 @@ from .size_floor import size_floor
 
 PREDICTED = np.dtype(np.int32)
 DOUBT = 1e-3  # lead below which a row's label is decided by the predict path
+MOST = 0.9  # share of the rows from which on all are scored: their copy would cost more
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Model:
         predictions, as known labels do.
     details : object
         Intermediate results for attributes that depend on the final labels; not published.
+    scored : block function or None
+        Gives the scores of rows as :func:`margin_block`, and behind them further columns.
     """
 
     features: Any
@@ -60,6 +63,7 @@ class Model:
     extras: dict[str, Any] = field(default_factory=dict)
     held: np.ndarray | None = None
     details: Any = None
+    scored: Any = None
 
     def kept(self, known: np.ndarray) -> np.ndarray:
         """Return the known labels, and those that constraints decided."""
@@ -93,10 +97,12 @@ class Model:
         raised, held = None if self.raised is None else self.raised[order], self.held
         if held is not None:
             held = np.where(held >= 0, np.argsort(order)[held], -1)
-        details = self.details
+        details, scores = self.details, None if self.scores is None else self.scores[:, order]
         if hasattr(details, "renumbered"):
             details = details.renumbered(order)
-        model = replace(self, extras=extras, raised=raised, held=held, details=details)
+        model = replace(
+            self, extras=extras, raised=raised, held=held, details=details, scores=scores
+        )
         if self.paths.shape[0] == self.paths.shape[1]:  # one score for each cluster, not a tree
             return replace(model, coef=self.coef[order], intercept=self.intercept[order])
         paths = self.paths[order]
@@ -260,6 +266,8 @@ class Decided:
         First row of positive weight, and row with the largest lead; n and -1 for an empty cluster.
     ties : int
         Rows whose two best clusters have the same score.
+    further : ndarray of shape (n, n_further) or None
+        Columns beside the scores of the rows that the model has scored; NaN for other rows.
     """
 
     labels: Any
@@ -268,6 +276,7 @@ class Decided:
     first: np.ndarray
     exemplars: np.ndarray
     ties: int
+    further: np.ndarray | None = None
 
 
 def trained(
@@ -278,6 +287,7 @@ def trained(
     If the method returned their scores, only rows with small leads are mapped again.
     """
     shared, n, k, scores = model.shared(), rows.shape[0], len(model.paths), model.scores
+    further = None
     if scores is None:
         mapped = model.features.rows(rows, n_jobs)
         made = PREDICTED, np.dtype(np.float32 if n > 100_000 else np.float64)
@@ -288,8 +298,13 @@ def trained(
             doubt |= ~(decisions(np.nan_to_num(scores))[1] >= DOUBT)
         at = np.flatnonzero(doubt)
         if len(at):
+            at = np.arange(n) if len(at) > MOST * n else at
             part = model.features.rows(rows.sample(at), n_jobs)
-            scores[at] = np.concatenate(list(part.run(margin_block, shared)[1]))
+            found = np.concatenate(list(part.run(model.scored or margin_block, shared)[1]))
+            scores[at] = found[:, :k]
+            if model.scored is not None:
+                further = np.full((n, found.shape[1] - k), np.nan)
+                further[at] = found[:, k:]
         (labels, lead), sums = summary(*decisions(scores), weights, known, k)
         blocks = iter([sums])
     start, ties = 0, 0
@@ -301,7 +316,7 @@ def trained(
         exemplars[better], best[better] = start + certain[better], leads[better]
         first = np.where((earliest < count) & (first == n), start + earliest, first)
         start, ties = start + count, ties + tied
-    return Decided(labels, lead, sizes, first, exemplars, ties)
+    return Decided(labels, lead, sizes, first, exemplars, ties, further)
 
 
 def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from sklearn.isotonic import isotonic_regression
 
 from .._core.dedup import FitInput
-from .._core.model import Model, decisions, lead_of, margin_block
+from .._core.model import Decided, Model, decisions, lead_of, margin_block
 from .._core.rows import Block
 from .._data.source import BlockResult, RowSource
 from ._outliers import Outliers, outlier_block
@@ -183,12 +183,12 @@ def confidence_block(
 ) -> BlockResult:
     """Block function: the largest probability, reduced for outliers."""
     largest = probability_block(block, parts, *model, calibration=calibration)[1].max(axis=1)
-    typical = outliers.typicality(outliers.of_rows(block.features.metric, block.data)[1])
+    typical = outliers.typicality(outliers.of_rows(block.features.metric, block.data)[:, 1])
     return (), (largest * typical)[:, None]
 
 
 def row_certainty(
-    labels: np.ndarray, lead: Any, rows: RowSource, data: FitInput, model: Model
+    labels: np.ndarray, decided: Decided, rows: RowSource, data: FitInput, model: Model
 ) -> dict[str, np.ndarray]:
     """Return the attributes about outliers and confidence of rows in memory."""
     details, outliers = model.details, model.extras["_outliers"]
@@ -198,18 +198,20 @@ def row_certainty(
     p_values = outliers.p_values(scores, fitted)
     others = np.flatnonzero(~fitted)
     if len(others):
-        part = model.features.rows(rows.sample(others), data.n_jobs)
-        blocks = part.run(partial(outlier_block, outliers=outliers))[1]
-        scores[others], p_values[others] = np.concatenate(list(blocks)).T
+        if decided.further is None:
+            part = model.features.rows(rows.sample(others), data.n_jobs)
+            blocks = part.run(partial(outlier_block, outliers=outliers))[1]
+            columns = np.concatenate(list(blocks))
+        else:
+            columns = decided.further[others]
+        scores[others], p_values[others] = columns.T
     found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
     calibration = model.extras.get("_calibration")
     if calibration is None:
         return found
     typicality = outliers.typicality(p_values)
     if isinstance(calibration, Resamples):  # for the confidence, when it is first needed
-        return found | {"_certainty": (np.where(fitted, details.margins[places], lead), typicality)}
-    # Scores are probabilities.
-    mapped = model.features.rows(rows, data.n_jobs)
-    blocks = mapped.run(partial(probability_block, calibration=calibration), model.shared())[1]
-    confidence = np.concatenate(list(blocks))[np.arange(len(labels)), labels]
-    return found | {"confidence_": confidence * typicality}
+        margins = np.where(fitted, details.margins[places], decided.lead)
+        return found | {"_certainty": (margins, typicality)}
+    assert model.scores is not None  # they are probabilities
+    return found | {"confidence_": model.scores[np.arange(len(labels)), labels] * typicality}

@@ -209,7 +209,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         return fit_least_squares(data, self._settings())
 
-    def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
+    def _label_attributes(self, labels, found, rows, data, model: Model) -> dict[str, Any]:
         scores = np.maximum(model.details.scores, 0.0)
         total = scores.sum(axis=1, keepdims=True)
         return {"membership_": scores / np.where(total > 0.0, total, 1.0)}

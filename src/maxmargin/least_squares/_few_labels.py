@@ -109,17 +109,38 @@ class LabelledMap:
         """Return the probabilities as Rows, computed tile by tile."""
         return Rows(X, n_jobs=n_jobs, features=self)
 
+    def tile(self, X: Any) -> LabelledTile:
+        """Return a tile of raw rows."""
+        return LabelledTile(self, X)
+
     def values(self, X: Any, xp: Any = np) -> np.ndarray:
         """Return the probabilities of a tile of raw rows."""
-        F = self.constants
-        for fmap, columns in zip(self.maps, self.columns):
-            F = F + fmap.tile(X).scores(columns)
-        return self.probabilities(F)
+        return self.tile(X).scores(np.eye(self.rank))
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
         """Return the mean of the models' probabilities for their scores (n, n_models * k)."""
         scores = F.reshape(len(F), len(self.weights), -1) / self.temperatures[:, None]
         return np.einsum("ihc,h->ic", softmax(scores, axis=2), self.weights)
+
+
+@dataclass(frozen=True)
+class LabelledTile:
+    """Raw rows and their map."""
+
+    map: LabelledMap
+    X: Any
+
+    def scores(self, columns: np.ndarray) -> np.ndarray:
+        """Products of the probabilities and columns (k, c)."""
+        return self.scores_and_neighbours(columns)[0]
+
+    def scores_and_neighbours(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and the nearest landmarks in the metric."""
+        F = self.map.constants
+        for fmap, own in zip(self.map.maps, self.map.columns):
+            part, neighbours = fmap.tile(self.X).scores_and_neighbours(own)
+            F = F + part
+        return self.map.probabilities(F) @ columns, neighbours
 
 
 def fit_known_labels(data: FitInput, s: Settings) -> Model:
@@ -164,6 +185,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
             ),
         },
         held=held,
+        scores=np.full((data.n_given, s.n_clusters), np.nan) if data.X.in_memory else None,
         details=KnownDetails(
             chosen, _sentences(parts, models, float(share @ right), unnamed), unnamed
         ),

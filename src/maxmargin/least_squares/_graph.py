@@ -12,6 +12,8 @@ values of the nearest training rows. A training row keeps its own fitted value.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +39,8 @@ from ._similarity import (
 )
 
 SMOOTHNESS = 10.0  # s above
+# Kernel values of new rows are made in strips that a processor's second-level cache can hold.
+STRIP_VALUES, LEAST_STRIP = 2**17, 32
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,7 @@ class MixedMap:
         """Features of a tile of raw rows."""
         own = self.own_places(X) if self.n_neighbors else np.full(X.shape[0], -1)
         X = X.toarray() if self.dense and sparse.issparse(X) else X
-        K, neighbours = self.kernel_and_neighbours(X)
-        others = [kernel.kernel_values(X) for kernel in self.kernels[1:]]
-        return MixedTile((K, *others), neighbours, own)
+        return MixedTile(self, X, own)
 
     def kernel_and_neighbours(self, X: Any, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
         """Values (rows, m) of the first kernel, and the rows' nearest landmarks.
@@ -152,23 +154,70 @@ def mixed_map(kernels: Any, X: Any, n_neighbors: int, dense: bool) -> MixedMap:
 
 @dataclass(frozen=True)
 class MixedTile:
-    """Kernel values, nearest landmarks and, for rows that are landmarks, their places."""
+    """Raw rows, their map and, for rows that are landmarks, their places."""
 
-    kernels: tuple[np.ndarray, ...]
-    neighbours: np.ndarray
+    map: MixedMap
+    X: Any
     own: np.ndarray
 
     def scores(self, columns: np.ndarray) -> np.ndarray:
         """Scores (rows, k) for coefficients (r, k)."""
-        m = self.kernels[0].shape[1]
-        out = np.zeros((len(self.own), columns.shape[1]), columns.dtype)
-        for number, K in enumerate(self.kernels):
-            out += K @ columns[number * m : (number + 1) * m]
-        if self.neighbours.shape[1]:
-            part = np.empty_like(out)
-            neighbour_means(self.neighbours, self.own, columns[len(self.kernels) * m :], part)
-            out += part
-        return out
+        return self.scores_and_neighbours(columns)[0]
+
+    def scores_and_neighbours(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (rows, k) for coefficients (r, k), and the nearest landmarks."""
+        n, m, kernels = len(self.own), len(self.map.places), self.map.kernels
+        out = np.zeros((n, columns.shape[1]), columns.dtype)
+        neighbours = np.empty((n, self.map.n_neighbors), np.int64)
+        for number, kernel in enumerate(kernels):
+            part = columns[number * m : (number + 1) * m]
+            if self.in_strips(kernel):
+                for rows, D in self._strips(kernel, neighbours if number == 0 else None):
+                    out[rows] += np.exp(D, out=D) @ part
+            elif number == 0:
+                K, neighbours = self.map.kernel_and_neighbours(self.X)
+                out += K @ part
+            else:
+                out += kernel.kernel_values(self.X) @ part
+        if neighbours.shape[1]:
+            means = np.empty_like(out)
+            neighbour_means(neighbours, self.own, columns[len(kernels) * m :], means)
+            out += means
+        return out, neighbours
+
+    def neighbours(self) -> np.ndarray:
+        """The nearest landmarks of dense rows by a Gaussian kernel."""
+        found = np.empty((len(self.own), self.map.n_neighbors), np.int64)
+        deque(self._strips(self.map.kernels[0], found), maxlen=0)
+        return found
+
+    def in_strips(self, kernel: FeatureMap) -> bool:
+        """Whether the kernel is a Gaussian of dense rows."""
+        return kernel.kernel == "rbf" and not sparse.issparse(self.X)
+
+    def _strips(
+        self, kernel: FeatureMap, neighbours: np.ndarray | None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the logarithm of a Gaussian kernel, strip by strip, and fill in neighbours."""
+        # (2x, -|x|^2, 1)'(l, 1, -|l|^2) = -|x - l|^2 in one product; gamma is in both sides.
+        points, landmarks = (
+            (np.sqrt(kernel.params["gamma"]) * side).astype(kernel.dtype, copy=False)
+            for side in (kernel.points(self.X), kernel.landmarks)
+        )
+        squares = [np.einsum("ij,ij->i", side, side)[:, None] for side in (points, landmarks)]
+        left = np.hstack([2.0 * points, -squares[0], np.ones_like(squares[0])])
+        right = np.hstack([landmarks, np.ones_like(squares[1]), -squares[1]]).T
+        size = max(STRIP_VALUES // len(landmarks), LEAST_STRIP)
+        table = np.empty((size, len(landmarks)), kernel.dtype)
+        for i in range(0, len(points), size):
+            rows = slice(i, min(i + size, len(points)))
+            D = np.matmul(left[rows], right, out=table[: rows.stop - i])
+            near: Any = slice(None)
+            if neighbours is not None and neighbours.shape[1]:
+                nearest(D, -1, neighbours[rows])
+                near = np.flatnonzero(D[np.arange(len(D)), neighbours[rows, 0]] > 0.0)
+            D[near] = np.minimum(D[near], 0.0)  # only rounding makes them positive
+            yield rows, D
 
 
 @dataclass(frozen=True)

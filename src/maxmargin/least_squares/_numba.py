@@ -15,6 +15,7 @@ from numba.extending import overload
 
 NEVER = 1e30  # barrier of a row that must not move
 BLOCK = 256
+LANES = 128  # of the search for neighbours
 
 
 def make_scratch(n, dtype):
@@ -357,25 +358,56 @@ def nearest(closeness, first, out):
 
     Row i is column ``first + i`` itself, which is left out (``first`` < 0: none is). Of equal
     entries the first columns count.
+
+    The maxima of every LANES-th entry come first, because they vectorise: the count-th largest of
+    them bounds the entries searched for, so that few lanes are looked through one by one.
     """
     rows, columns = closeness.shape
-    count = out.shape[1]
+    count, lanes = out.shape[1], min(LANES, columns)
+    maxima = np.empty(lanes, closeness.dtype)
+    largest = np.empty(count, closeness.dtype)
     for i in range(rows):
-        own = first + i if first >= 0 else -1
-        held = 0
-        least = closeness[i, 0]
-        for j in range(columns):
-            value = closeness[i, j]
-            if (held == count and value <= least) or j == own:
+        row, found = closeness[i], out[i]
+        found[:] = 0
+        own, kept = first + i if first >= 0 else -1, row[0]
+        if own >= 0:
+            kept, row[own] = row[own], -np.inf
+        maxima[:] = row[:lanes]
+        for start in range(lanes, columns, lanes):
+            part = row[start : start + lanes]
+            for lane in range(len(part)):
+                maxima[lane] = part[lane] if part[lane] > maxima[lane] else maxima[lane]
+        largest[:] = -np.inf
+        for value in maxima:
+            if value > largest[-1]:
+                place = count - 1
+                while place > 0 and largest[place - 1] < value:
+                    largest[place] = largest[place - 1]
+                    place -= 1
+                largest[place] = value
+        bound, held = largest[-1], 0
+        for lane in range(lanes):
+            if maxima[lane] < bound:
                 continue
-            place = held if held < count else count - 1
-            while place > 0 and closeness[i, out[i, place - 1]] < value:
-                out[i, place] = out[i, place - 1]
-                place -= 1
-            out[i, place] = j
-            if held < count:
-                held += 1
-            least = closeness[i, out[i, held - 1]]
+            for j in range(lane, columns, lanes):
+                value = row[j]
+                if value < bound or j == own:
+                    continue
+                place = held
+                while place > 0:
+                    last = found[place - 1]
+                    if row[last] > value or (row[last] == value and last < j):
+                        break
+                    if place < count:
+                        found[place] = last
+                    place -= 1
+                if place < count:
+                    found[place] = j
+                    held = min(held + 1, count)
+                if held == count:
+                    bound = row[found[-1]]
+        if own >= 0:
+            row[own] = kept
 
 
 @njit(cache=True, nogil=True)

@@ -70,16 +70,36 @@ class Outliers:
     centre: float
     scale: float
 
-    def of_rows(self, fmap: MixedMap, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and p-values of raw rows; a fitted row is compared with the other ones."""
-        scores = np.empty(X.shape[0])
-        for i in range(0, len(scores), TILE):
-            tile = slice(i, min(i + TILE, len(scores)))
-            neighbours, distances = spacings(fmap, X[tile], self.n_neighbors)
-            scores[tile] = distances / lower_quartile(self.spacing[neighbours])
+    def of_rows(self, fmap: MixedMap, X: Any) -> np.ndarray:
+        """Scores and p-values (n, 2) of raw rows; fitted ones are compared with the others."""
+        found = []
+        for i in range(0, X.shape[0], TILE):
+            tile = X[i : i + TILE]
+            if self.has_neighbours_of(fmap):
+                found.append(self.of_neighbours(fmap, tile, fmap.tile(tile).neighbours()))
+                continue
+            neighbours, distances = spacings(fmap, tile, self.n_neighbors)
+            found.append(self._compared(fmap, tile, neighbours, distances))
+        return np.concatenate(found)
+
+    def of_neighbours(self, fmap: MixedMap, X: Any, neighbours: np.ndarray) -> np.ndarray:
+        """The same of rows whose nearest fitted rows are known."""
+        rows = X.toarray() if sparse.issparse(X) else X
+        distances = _last_distances(fmap.kernels[0].points(rows), fmap.landmarks, neighbours)
+        return self._compared(fmap, X, neighbours, distances)
+
+    def has_neighbours_of(self, fmap: MixedMap) -> bool:
+        """Whether the nearest fitted rows are those that the scores of the clusters depend on."""
+        dense = fmap.kernels[0].kernel == "rbf" and not sparse.issparse(fmap.landmarks)
+        return dense and self.n_neighbors == fmap.n_neighbors
+
+    def _compared(
+        self, fmap: MixedMap, X: Any, neighbours: np.ndarray, distances: np.ndarray
+    ) -> np.ndarray:
         own = fmap.own_places(X)
+        scores = distances / lower_quartile(self.spacing[neighbours])
         scores = np.where(own >= 0, self.scores[own], scores)
-        return scores, self.p_values(scores, own >= 0)
+        return np.column_stack([scores, self.p_values(scores, own >= 0)])
 
     def p_values(self, scores: np.ndarray, fitted: np.ndarray) -> np.ndarray:
         """Fraction of fitted rows, and the row itself, with scores as large."""
@@ -152,9 +172,14 @@ def spacings(fmap: MixedMap, X: Any, count: int, first: int = -1) -> tuple[np.nd
         points, landmarks = (side.astype(kernel.dtype, copy=False) for side in (points, landmarks))
         closeness = negative_squares(points, landmarks)
     nearest(closeness, first, neighbours)
-    apart = points - landmarks[neighbours[:, -1]]  # more precise than the table
+    return neighbours, _last_distances(points, landmarks, neighbours)
+
+
+def _last_distances(points: Any, landmarks: Any, neighbours: np.ndarray) -> np.ndarray:
+    """Distances to the last of the neighbours, more precise than those of the search."""
+    apart = points - landmarks[neighbours[:, -1]]
     squares = apart.multiply(apart) if sparse.issparse(apart) else apart * apart
-    return neighbours, np.sqrt(np.asarray(squares.sum(axis=1), np.float64).ravel())
+    return np.sqrt(np.asarray(squares.sum(axis=1), np.float64).ravel())
 
 
 def _kernel_spacings(
@@ -178,6 +203,19 @@ def _kernel_spacings(
     return neighbours, np.sqrt(np.maximum(squares, 0.0))
 
 
+def scored_block(
+    block: Block, _parts: Any, coef: np.ndarray, levels: np.ndarray, _paths: Any, outliers: Outliers
+) -> BlockResult:
+    """Block function: scores of the clusters, score as an outlier and p-value, in one search."""
+    columns, metric = block.send(coef.T), block.features.metric
+    parts = []
+    for where, tile in block.tiles():
+        scores, neighbours = tile.scores_and_neighbours(columns)
+        isolated = outliers.of_neighbours(metric, block.data[where], neighbours)
+        parts.append(np.hstack([scores.astype(np.float64) + levels, isolated]))
+    return (), np.concatenate(parts)
+
+
 def outlier_block(block: Block, _parts: Any, *_model: Any, outliers: Outliers) -> BlockResult:
     """Block function: score and p-value of every row."""
-    return (), np.column_stack(outliers.of_rows(block.features.metric, block.data))
+    return (), outliers.of_rows(block.features.metric, block.data)

@@ -228,7 +228,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         self._validate_params()
         return self._fit(X, sample_weight, partial_labels, constraints)
 
-    def _label_attributes(self, labels, lead, rows, data: FitInput, model: Model) -> dict[str, Any]:
+    def _label_attributes(self, labels, found, rows, data, model: Model) -> dict[str, Any]:
         constraints = data.constraints or PairwiseConstraints(data.n_given)
         return {"violated_links_": constraints.violations(host_labels(labels))}
 
