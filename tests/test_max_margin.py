@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
 from maxmargin._auto import kind_of_rows
+from maxmargin._core.model import Model
+from maxmargin.least_squares._graph import MixedMap
 from maxmargin.least_squares._starts import spread_clusters
 from maxmargin.metrics import adjusted_rand_score
 from maxmargin.persistence import load_model, save_model
@@ -285,3 +287,26 @@ def test_a_category_without_clusters_does_not_hide_clear_ones(seed):
     numbers = StandardScaler().fit_transform(5.0 * y[:, None] + rng.normal(size=(300, 2)))
     X = np.hstack([numbers, np.eye(4)[rng.integers(4, size=300)]])
     assert adjusted_rand_score(y, MaxMarginClustering(2, random_state=0).fit_predict(X)) > 0.95
+
+
+@pytest.mark.parametrize("n_known", [0, 4])
+def test_rows_beyond_the_fit_are_scored_once(monkeypatch, n_known):
+    """Labels and outliers come from one search for neighbours."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) + 3 * rng.integers(2, size=(2000, 1))
+    known = np.where(np.arange(2000) < n_known, X[:, 0] > 1.5, -1)
+    model = MaxMarginClustering(2, max_samples=200, n_init=1, n_resamples=0, random_state=0)
+    counts, tile = [], MixedMap.tile
+    monkeypatch.setattr(MixedMap, "tile", lambda m, X: counts.append(len(X)) or tile(m, X))
+    model.fit(X, partial_labels=known)
+    maps = len(getattr(model.feature_map_, "maps", [0]))
+    assert 1800 * maps <= sum(n for n in counts if n > 200) <= 2000 * maps
+    assert (model.labels_ == model.predict(X))[known < 0].all()
+    assert model.outlier_score_ == pytest.approx(model.outlier_score(X))
+    assert (model.is_outlier_ == model.is_outlier(X)).all()
+
+
+def test_scores_of_training_rows_are_renumbered_with_the_clusters():
+    """Otherwise rows with ties, which are decided again, would mix two numberings."""
+    model = Model(None, np.eye(3), np.zeros(3), np.eye(3), scores=np.array([[1.0, 2.0, 3.0]]))
+    assert model.renumbered(np.array([2, 0, 1])).scores.tolist() == [[3.0, 1.0, 2.0]]

@@ -55,7 +55,7 @@ from ._callbacks import Interval, StrOptions, with_callbacks
 from ._core.dedup import FitInput, check_no_labels
 from ._core.features import KERNELS
 from ._core.links import Links, clusters_needed
-from ._core.model import Model
+from ._core.model import Model, NotKept, not_kept
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import confidence_block, probability_block, row_certainty
@@ -185,6 +185,9 @@ class MaxMarginClustering(BaseMarginClustering):
 
     _on_host = True  # the nearest-neighbour graph is searched there
     _depends_on_starts = False  # clusters need not be those of the lowest objective
+    # Not in model files: methods compute them again for any rows.
+    _of_rows = ("confidence_", "outlier_score_", "is_outlier_", "_certainty")
+    outlier_score_, is_outlier_ = NotKept(), NotKept()
     _parameter_constraints: dict = {  # noqa: RUF012 - scikit-learn's convention
         **{
             name: SHARED_CONSTRAINTS[name]
@@ -392,8 +395,8 @@ class MaxMarginClustering(BaseMarginClustering):
     @cached_property
     def confidence_(self) -> np.ndarray:
         """Confidence in the cluster of each row."""
-        if "_certainty" not in vars(self):  # the rows are not in memory
-            raise AttributeError("confidence_ needs rows in memory and n_resamples > 0.")
+        if "_certainty" not in vars(self):
+            raise not_kept("confidence_", " and n_resamples > 0")
         margins, typicality = self._certainty
         calibration = self._resamples().found()[0]
         return calibration.confidence(margins, host_labels(self.labels_)) * typicality

@@ -66,7 +66,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator or pipeline. Callbacks set on it are not saved.
+        A fitted estimator or pipeline. Callbacks set on it are not saved, nor are
+        ``confidence_``, ``outlier_score_`` and ``is_outlier_``: a file does not grow with the
+        number of rows but for ``labels_``, and ``confidence(X)``, ``outlier_score(X)`` and
+        ``is_outlier(X)`` compute them again.
     path : path
         ``.skops`` (recommended: safe to load), or ``.joblib`` or ``.pkl`` (a pickle).
 
@@ -87,7 +90,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     suffix = check_suffix(path, MODEL_SUFFIXES)
     check_is_fitted(model)
-    stamped = copy.copy(model)
+    stamped = _without_rows(model)
     if hasattr(stamped, "set_callbacks"):
         stamped.set_callbacks()
     setattr(stamped, _VERSION, package_version("maxmargin"))
@@ -98,6 +101,20 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             import joblib
 
             joblib.dump(stamped, partial, compress=3)
+
+
+def _without_rows(model: Any) -> Any:
+    """Return a copy without what the model computes again for any rows."""
+    left_out: tuple[str, ...] = getattr(model, "_of_rows", ())
+    if left_out:
+        _ = model.report_  # which needs them
+    made = copy.copy(model)
+    for name in left_out:
+        vars(made).pop(name, None)
+    if hasattr(made, "steps"):
+        *others, (name, last) = made.steps
+        made.steps = [*others, (name, _without_rows(last))]
+    return made
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:

@@ -12,6 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from maxmargin import LeastSquaresMarginClustering
 from maxmargin._core.features import FeatureMap
+from maxmargin.least_squares import _graph
 from maxmargin.least_squares._graph import graph_similarity, mixed_map, mixed_similarity
 from maxmargin.least_squares._label_search import (
     REGROUPED,
@@ -134,6 +135,32 @@ def test_nearest_neighbours(X, first):
         np.fill_diagonal(closeness, -np.inf)
     expected = np.argsort(-closeness, axis=1, kind="stable")[:, :6]
     assert (found == expected).all()
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_nearest_neighbours_of_many_with_equal_entries(count):
+    closeness = np.random.default_rng(0).integers(-40, 0, (30, 300)).astype(np.float32)
+    found = np.empty((30, count), np.int64)
+    for first in (-1, 100):
+        before = closeness.copy()
+        nearest(closeness, first, found)
+        assert (closeness == before).all()
+        if first >= 0:
+            before[np.arange(30), first + np.arange(30)] = -np.inf
+        assert (found == np.argsort(-before, axis=1, kind="stable")[:, :count]).all()
+
+
+def test_scores_in_strips_are_those_of_kernel_and_neighbours(X, monkeypatch):
+    fmap, _ = mixture(X)
+    new = np.random.default_rng(3).normal(size=(100, X.shape[1]))
+    columns = np.random.default_rng(4).normal(size=(fmap.rank, 3))
+    K, neighbours = fmap.kernel_and_neighbours(new)
+    m = len(X)
+    expected = K @ columns[:m] + columns[m:][neighbours].mean(axis=1)
+    monkeypatch.setattr(_graph, "STRIP_VALUES", 40 * m)
+    scores, found = fmap.tile(new).scores_and_neighbours(columns)
+    assert scores == pytest.approx(expected)
+    assert (found == neighbours).all() and (fmap.tile(new).neighbours() == neighbours).all()
 
 
 def test_a_graph_of_two_parts_smooths_within_them():

@@ -372,3 +372,23 @@ def lead_losses(scores: np.ndarray) -> np.ndarray:
     array([0.5, 0. ])
     """
     return np.maximum(0.0, 1.0 - lead_of(scores, scores.argmax(axis=1)))
+
+
+class NotKept:
+    """An attribute that fit sets for its rows, and that model files do not contain."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        raise not_kept(self.name)  # fit sets an attribute of the instance, which comes first
+
+
+def not_kept(name: str, more: str = "") -> AttributeError:
+    """Return the error for an attribute that a model does not have."""
+    return AttributeError(
+        f"{name} needs a fit of rows in memory{more}, and is not kept in model files; call "
+        f"{name[:-1]}(X)."
+    )
