@@ -30,6 +30,7 @@ from maxmargin.cli.main import main
 from maxmargin.least_squares._label_models import Believed, Part
 from maxmargin.least_squares._label_questions import RIDGE, informative_columns
 from maxmargin.metrics import clustering_accuracy
+from maxmargin.pairwise._questions import suggested_pairs
 
 N = 6
 labellings = st.lists(st.integers(0, 2), min_size=N, max_size=N)
@@ -84,6 +85,17 @@ def test_no_question_is_asked_twice_or_whose_answer_is_implied():
     classes = implied_classes(loop.constraints, 3)
     known = classes >= 0
     assert clustering_accuracy(y[known], classes[known]) == 1.0
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_a_row_is_compared_with_all_neighbourhoods_before_the_next_one(k):
+    """Otherwise somebody who answers "different" is asked about new rows for ever."""
+    scores, random = np.random.default_rng(k).normal(size=(40, k)), np.random.RandomState(0)
+    apart = []
+    for _ in range(k * (k - 1) // 2):
+        links = PairwiseConstraints(40, cannot_link=apart)
+        apart += suggested_pairs(scores, 1, links, random, apart).tolist()
+    assert len(np.unique(apart)) == k  # all pairs of k rows
 
 
 def test_suggested_pairs_beat_random_ones():

@@ -31,7 +31,7 @@ def suggested_pairs(scores, n, constraints, random, asked: Iterable = ()) -> np.
     classes[known] = np.arange(len(known))
     excluded = excluded_classes(classes, apart, len(known))
     if len(known) < k:
-        rows = _explored(scores, groups, known, random)
+        rows = _explored(scores, groups, known, excluded, random)
     else:
         rows = _consolidated(scores, groups, classes, excluded, n, random)
     members = [np.flatnonzero(groups == g) for g in known]
@@ -54,15 +54,16 @@ def _representative(members, scores, row, random) -> int:
     return int(some[((scores[some] - scores[row]) ** 2).sum(axis=1).argmin()])
 
 
-def _explored(scores, groups, known, random) -> np.ndarray:
-    """Return rows in random order; rows far from all neighbourhoods tend to come first."""
-    member = np.isin(groups, known)
-    free = np.flatnonzero(~member)
-    chances = np.ones(len(free))
-    if known:
-        places = np.stack([scores[groups == g].mean(axis=0) for g in known])
-        chances = ((scores[free][:, None] - places[None]) ** 2).sum(axis=2).min(axis=1) + 1e-12
-    return free[np.argsort(-np.log(random.random_sample(len(free))) / chances)]
+def _explored(scores, groups, known, excluded, random) -> np.ndarray:
+    """Return rows with answers first, then others, those far from all neighbourhoods rather first.
+
+    A row is a new neighbourhood only once it is known to be apart from all others.
+    """
+    free = np.flatnonzero(~np.isin(groups, known))
+    places = np.stack([scores[groups == g].mean(axis=0) for g in known])
+    chances = ((scores[free][:, None] - places[None]) ** 2).sum(axis=2).min(axis=1) + 1e-12
+    free = free[np.argsort(-np.log(random.random_sample(len(free))) / chances)]
+    return free[np.argsort(-excluded[groups[free]].sum(axis=1), kind="stable")]
 
 
 def _consolidated(scores, groups, classes, excluded, n, random) -> np.ndarray:
