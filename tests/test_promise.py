@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine, make_blobs
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
@@ -157,3 +159,28 @@ def test_known_labels_do_no_harm(estimator):
         model = estimator.fit(X, partial_labels=known)
         assert model.objective_ <= rival * (1 + 1e-4)
         assert (model.labels_[given] == y[given]).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "seed", "n_words", "length"),
+    [
+        (CuttingPlaneMarginClustering, 1, 2000, 25),
+        (MultipleKernelMarginClustering, 0, 3000, 20),
+        (AlternatingMarginClustering, 0, 3000, 20),
+    ],
+)
+def test_two_topics_do_not_end_as_one_cluster(estimator, seed, n_words, length):
+    """All rows in one cluster had a lower objective than any partition of such rows."""
+    rng, own = np.random.default_rng(seed), n_words // 10
+    y, words = np.arange(1000) % 2, rng.permutation(n_words)
+    shares = np.tile(1.0 / np.arange(1, n_words + 1), (2, 1))
+    for topic in (0, 1):
+        shares[topic, words[own * topic : own * (topic + 1)]] *= 8 if length == 20 else 6
+    shares /= shares.sum(axis=1, keepdims=True)
+    counts = np.stack([rng.multinomial(length, shares[topic]) for topic in y])
+    X = TfidfTransformer(sublinear_tf=True).fit_transform(sparse.csr_matrix(counts))
+    model = estimator(2, random_state=0).fit(X)
+    assert model.size_entropy_ == pytest.approx(1 / np.log(2))
+    assert adjusted_rand_score(y, model.labels_) > 0.8
+    blobs, _ = make_blobs(100, centers=2, random_state=0)
+    assert estimator(2, random_state=0).fit(blobs).size_entropy_ == 0.3

@@ -286,7 +286,7 @@ def test_the_margin_problem_of_the_final_labels_is_solved(params, k):
         alpha, sizes = default_alpha(k), 0.0
         if params != FLOOR and "nesting" not in params:
             share = model.cluster_sizes_ / len(X)
-            sizes = 0.3 * (share * np.log(k * share)).sum()
+            sizes = model.size_entropy_ * (share * np.log(k * share)).sum()
         if params == {"kernel": "linear"}:
             # The model's intercepts, without the prices for even sizes, which it does not tell.
             Z = np.column_stack([Z, np.ones(len(Z))])
@@ -504,7 +504,9 @@ def objective_of(model, X, labels, k):
     Z = np.column_stack([features(model, X)[0], np.ones(len(X))])
     share = np.bincount(labels, minlength=k) / len(X)
     divergence = (share * np.log(np.maximum(k * share, 1e-300))).sum()
-    return best_margin_objective(Z, labels, k, default_alpha(k))[1] + 0.3 * divergence
+    return (
+        best_margin_objective(Z, labels, k, default_alpha(k))[1] + model.size_entropy_ * divergence
+    )
 
 
 @settings(max_examples=25)

@@ -314,6 +314,21 @@ def size_divergence(sizes: np.ndarray, strength: float) -> float:
     return strength * float((share * np.log(np.maximum(len(sizes) * share, 1e-300))).sum())
 
 
+def strong_enough(strength: float, k: int, cost: float) -> float:
+    """Return a preference for even sizes under which k clusters can win against one.
+
+    All rows in one cluster cost ``strength * log(k)`` and no margin. If the k-means partition costs
+    more, a search would be paid for emptying clusters; then one cluster is made to cost 1, which is
+    also what even clusters cost without a model.
+
+    Examples
+    --------
+    >>> strong_enough(0.3, 2, cost=0.1), round(strong_enough(0.3, 2, cost=0.4), 3)
+    (0.3, 1.443)
+    """
+    return strength if cost <= strength * np.log(k) else max(strength, float(1.0 / np.log(k)))
+
+
 def divergence_prices(sizes: np.ndarray, strength: float, slope: float = 2.0) -> np.ndarray:
     """Return the prices by which the best labels for given scores follow the divergence.
 

@@ -62,7 +62,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
         clusters.
     size_entropy : float or "auto", default="auto"
         tau above: soft preference of joint clusters for even sizes. "auto" is 0.3, and 0 where
-        ``balance`` is a number.
+        ``balance`` is a number; ``1 / log(k)`` if the k-means partition costs more than one cluster
+        of all rows, ``0.3 log(k)``.
     anneal : bool or "auto", default="auto"
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.
@@ -111,6 +112,8 @@ class AlternatingMarginClustering(BaseMarginClustering):
         The regularisation strength used (of the first split).
     objective_ : float
         ``alpha/2 |w|^2`` plus the mean loss; over several splits, their mean weighted by rows.
+    size_entropy_ : float
+        Joint clusters only: the strength of the preference for even sizes that was used.
     compared_with_kmeans_ : dict
         Joint clusters only: "objective" of the k-means partition of (at most 10,000 of) the rows in
         the same model, and "ari", its agreement with the labels found.
@@ -339,7 +342,7 @@ class AlternatingMarginClustering(BaseMarginClustering):
         state, extras = joint_search(
             rows, data, task, data.X if not self._pairwise else None,
             init=self.init if isinstance(self.init, str) else "auto", n_init=self.n_init,
-            rng=data.rng,
+            adapt=free and entropy == "auto", rng=data.rng,
         )  # fmt: skip
         warn_unsolved(state.fit, task.gap)
         return Model(

@@ -34,6 +34,7 @@ from .._core.size_floor import (
     loss_kinks,
     row_losses,
     size_divergence,
+    strong_enough,
 )
 from .._core.tree import in_root_features
 from .._data.source import RowSource
@@ -203,6 +204,7 @@ def joint_search(
     *,
     init: str,
     n_init: int | str,
+    adapt: bool,
     rng: np.random.Generator,
 ) -> tuple[State, dict[str, Any]]:
     """Return the best state found, and how the k-means partition compares.
@@ -218,6 +220,8 @@ def joint_search(
     init : {"auto", "k-means", "random"}
     n_init : int or "auto"
         Labels that the search for candidates starts from.
+    adapt : bool
+        Whether a preference for even sizes that is too weak for these rows is made stronger.
     rng : numpy Generator
     """
     lowest = attrgetter("objective")
@@ -228,6 +232,11 @@ def joint_search(
     kmeans = named(
         kmeans_labels(points, task.k, some.weights, rng), some.known, some.weights, task.k
     )
+    if adapt:
+        cost = some.solve(kmeans, OPENING).objective
+        tau = strong_enough(task.entropy, task.k, cost)
+        for problem in (whole, some):
+            problem.task = replace(problem.task, entropy=tau)
     rivals = [kmeans]
     if data.initial is not None:
         rivals.append(named(data.initial[at], some.known, some.weights, task.k))
@@ -254,4 +263,5 @@ def joint_search(
             best = min(best, some.descend(rival, task.gap), key=lowest)
     if some is not whole:
         best = whole.descend(whole.carried(best, some), task.gap)
-    return best, {"compared_with_kmeans_": compared, "alpha_": task.alpha}
+    extras = {"alpha_": task.alpha, "size_entropy_": whole.task.entropy}
+    return best, {"compared_with_kmeans_": compared, **extras}

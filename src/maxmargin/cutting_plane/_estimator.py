@@ -30,6 +30,7 @@ NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, which nee
     "n_passes_": 0,
     "n_cuts_": 0,
     "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
+    "size_entropy_": 0.0,
 }
 CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
 ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
@@ -59,8 +60,9 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         0.03 for two clusters and ``0.03 k / (2 (k - 1)^2)`` for k.
     size_entropy : float or "auto", default="auto"
         Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
-        0.3, and 0 if ``balance`` is positive or ``nesting="paper"``. With 0 and no ``balance``, the
-        lowest objective often has an empty cluster.
+        0.3, and 0 if ``balance`` is positive or ``nesting="paper"``; it is ``1 / log(k)`` if the
+        k-means partition costs more than one cluster of all rows, ``0.3 log(k)``. With 0 and no
+        ``balance``, the lowest objective often has an empty cluster.
     balance : float, default=0
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for one row, and for
         none if ``size_entropy`` is 0, too. The margin prefers uneven clusters, so several often end
@@ -117,6 +119,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         intercepts hold what ``balance`` needs to keep every cluster at its least size.
     objective_ : float
         ``alpha/2 |W|^2``, plus the mean hinge loss for the final labels, plus the size term.
+    size_entropy_ : float
+        The strength of the preference for even sizes that was used.
     gap_ : float
         How far ``objective_`` can be above the best value for the final labels.
     compared_with_kmeans_ : dict
@@ -310,7 +314,8 @@ def run_search(
         nesting=estimator.nesting,
         opening=opening,
     )
-    start = {"given": given, "init": estimator.init, "n_init": estimator.n_init}
+    start = {"given": given, "init": estimator.init, "n_init": estimator.n_init,
+             "adapt": bool(entropy) and isinstance(estimator.size_entropy, str)}  # fmt: skip
     return search(cuts, task, raw, rng=data.rng, **start)
 
 

@@ -61,7 +61,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         p >= 1 in ``sum beta^p <= 1``; 1 gives few kernels a weight, larger values even them out.
     size_entropy : float or "auto", default="auto"
         Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
-        0.3, and 0 if ``balance`` is positive.
+        selected as in :class:`CuttingPlaneMarginClustering`.
     balance : float, default=0
         Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
     fit_intercept : bool or "auto", default="auto"
@@ -108,7 +108,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         As in the other estimators; ``coef_`` is in the features of all kernels side by side.
     objective_ : float
         The penalty, plus the mean hinge loss for the final labels, plus the size term.
-    gap_, history_, n_iter_, stop_reason_, restart_objectives_, n_passes_, n_cuts_
+    size_entropy_, gap_, history_, n_iter_, stop_reason_, restart_objectives_, n_passes_, n_cuts_
         As in :class:`CuttingPlaneMarginClustering`.
     compared_with_kmeans_ : dict
         "objective": that of the k-means partition of X, with weights learned for it; "ari": the

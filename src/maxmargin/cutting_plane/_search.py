@@ -36,7 +36,7 @@ from .._core.init import (
     sampled_rows,
 )
 from .._core.rows import Rows, cluster_means, scores
-from .._core.size_floor import divergence_prices, floor_prices, size_divergence
+from .._core.size_floor import divergence_prices, floor_prices, size_divergence, strong_enough
 from .._data.source import RowSource, SchedulerLost
 from ._cuts import Evaluation, LabelledCuts, Model, narrowed
 from ._penalty import Penalty
@@ -373,6 +373,7 @@ def search(
     given: np.ndarray | None,
     init: str,
     n_init: int | str,
+    adapt: bool,
     rng: np.random.Generator,
 ) -> tuple[Problem, dict[str, Any]]:
     """Return the problem of the lowest F that was found, and how candidates compare.
@@ -389,6 +390,8 @@ def search(
     init : {"auto", "k-means", "random"}
     n_init : int or "auto"
         Labels that the search for candidates starts from.
+    adapt : bool
+        Whether a preference for even sizes that is too weak for these rows is made stronger.
     rng : numpy Generator
     """
     some, task_there, at = subsample(cuts, task, SAMPLE_ROWS, rng)
@@ -397,6 +400,11 @@ def search(
     seen = np.arange(len(at)) if some is cuts else within
     kmeans = kmeans_partition(points, some.weights, some.k, rng, seen, KMEANS_RUNS)
     kmeans = held(some, kmeans, task_there)
+    if adapt:
+        rival = Problem(some.fresh(), task_there, task.opening).hold(kmeans)
+        rival.solve(OPENING)
+        tau = strong_enough(task.entropy, some.k, rival.objective)
+        task, task_there, task_few = (replace(t, entropy=tau) for t in (task, task_there, task_few))
     rivals, axes, paper = [kmeans], None, task.nesting == "paper"
     if given is None:
         if not paper and getattr(task.penalty, "mean", None) is None:
@@ -434,7 +442,8 @@ def search(
     best, compared = promised(best, rivals, some, task_there)
     if some is not cuts:
         best = followed_on_all(best, cuts, task, rng)
-    return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared}
+    return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared,
+                  "size_entropy_": task.entropy}  # fmt: skip
 
 
 def explored(
