@@ -177,46 +177,56 @@ def stochastic_round(
 
     ``within`` holds the sums y_h' R y_h, which are kept up to date for ``power`` = p > 0.
     """
-    moves = 0
+    moves, k = 0, len(sizes)
+    # Powers take most of the time: those of the sizes, with and without a row, and J_h are kept.
+    unit, powers, values = -1.0, np.empty((3, k)), np.empty(k)
+    shrunk, whole, grown = powers
     for j in order:
         source = labels[j]
         if fixed[j] or sizes[source] <= floor:
             continue
         if power > 0.0:
-            target = _best_tempered(similarity, caches, sizes, weights[j], within, power, j, source)
-            if target != source:
-                within[source] += similarity[j, j] - 2.0 * caches[source, j]
-                within[target] += similarity[j, j] + 2.0 * caches[target, j]
+            if weights[j] != unit:
+                unit = weights[j]
+                for d in range(k):
+                    _set_powers(d, sizes, unit, within, power, powers, values)
+            if sizes[source] - unit <= 1e-9 * unit:
+                continue  # a cluster is never emptied
+            own, target = similarity[j, j], source
+            left = (within[source] - 2.0 * caches[source, j] + own) / shrunk[source]
+            lost = values[source] - left
+            # Gains below the rounding error of the caches would move a row back and forth.
+            best = 1e-6 * abs(own) / whole[source]
+            for d in range(k):
+                if d != source:
+                    joined = (within[d] + 2.0 * caches[d, j] + own) / grown[d]
+                    if joined - values[d] - lost > best:
+                        best, target = joined - values[d] - lost, d
         else:
             stay = caches[source, j] - similarity[j, j]
             best, target = 0.0, source
-            for d in range(caches.shape[0]):
+            for d in range(k):
                 if d != source and caches[d, j] - stay > best:
                     best, target = caches[d, j] - stay, d
-        if target != source:
-            _move(similarity, caches, labels, sizes, weights, j, target)
-            moves += 1
+        if target == source:
+            continue
+        within[source] += similarity[j, j] - 2.0 * caches[source, j]
+        within[target] += similarity[j, j] + 2.0 * caches[target, j]
+        _move(similarity, caches, labels, sizes, weights, j, target)
+        moves += 1
+        if power > 0.0:
+            _set_powers(source, sizes, unit, within, power, powers, values)
+            _set_powers(target, sizes, unit, within, power, powers, values)
     return moves
 
 
 @njit(cache=True, nogil=True)
-def _best_tempered(similarity, caches, sizes, weight, within, power, j, source):
-    """Cluster to which row j goes for the largest rise of J_p; its own where none rises."""
-    rest = sizes[source] - weight
-    if rest <= 1e-9 * weight:
-        return source  # a cluster is never emptied
-    own = similarity[j, j]
-    left = (within[source] - 2.0 * caches[source, j] + own) / rest**power
-    lost = within[source] / sizes[source] ** power - left
-    # Gains below the rounding error of the caches would move a row back and forth.
-    best, target = 1e-6 * abs(own) / sizes[source] ** power, source
-    for d in range(caches.shape[0]):
-        if d != source:
-            before = within[d] / sizes[d] ** power if sizes[d] > 0.0 else 0.0
-            joined = (within[d] + 2.0 * caches[d, j] + own) / (sizes[d] + weight) ** power
-            if joined - before - lost > best:
-                best, target = joined - before - lost, d
-    return target
+def _set_powers(d, sizes, unit, within, power, powers, values):
+    """Set n_d^p with a row of weight ``unit`` less, as it is, and with one more, and J_d."""
+    powers[0, d] = max(sizes[d] - unit, 0.0) ** power
+    powers[1, d] = sizes[d] ** power
+    powers[2, d] = (sizes[d] + unit) ** power
+    values[d] = within[d] / powers[1, d] if sizes[d] > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True)
