@@ -267,7 +267,7 @@ def median_distance(X: Any, rng: np.random.Generator, squared: bool = True) -> f
         X = np.asarray(X, np.float64)
         X = X - X.mean(axis=0)
     distances = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
-    distances = distances[np.triu_indices_from(distances, 1)]
+    distances = distances[~np.tri(len(distances), dtype=bool)]
     # Because of rounding, distances between equal rows are not exactly zero.
     distances = distances[distances > 1e-14 * distances.max(initial=0.0)]
     return float(np.median(distances)) if distances.size else 1.0

@@ -23,7 +23,7 @@ from scipy import sparse
 from .._core.dedup import row_fingerprints
 from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
 from .._core.rows import Rows
-from ._numba import nearest, neighbour_means
+from ._numba import add_scaled, nearest, neighbour_means
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
@@ -32,7 +32,6 @@ from ._similarity import (
     filled_matrix,
     invert_in_place,
     make_similarity,
-    project_out,
     scale_rows,
     similarity_of,
     unit_diagonal,
@@ -311,7 +310,7 @@ def mixed_similarity(
     shares = np.full(len(parts), 1.0 / len(parts)) if fmap.shares is None else fmap.shares
     matrix *= matrix.dtype.type(shares[-1])
     for share, kernel in zip(shares, parts[: len(fmap.kernels)]):
-        matrix += matrix.dtype.type(share) * kernel.matrix
+        add_scaled(matrix, matrix.dtype.type(share), kernel.matrix)
     shares = np.asarray(shares, np.float64)
     return MixedSimilarity(
         matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares
@@ -338,17 +337,16 @@ def graph_similarity(
     laplacian = normalised_laplacian(neighbours)
     roots = np.sqrt(weights)
     B = np.zeros((n, n), dtype)
-    rows, columns = laplacian.nonzero()
-    links = np.asarray(laplacian[rows, columns]).ravel()
-    B[rows, columns] = smoothness * links / (roots[rows] * roots[columns])
+    links = laplacian.tocoo()
+    B[links.row, links.col] = smoothness * links.data / (roots[links.row] * roots[links.col])
     B[np.arange(n), np.arange(n)] += dtype(1.0)
     q = roots / np.linalg.norm(roots)
-    add_outer(B, q, q, n_jobs)
+    add_outer(B, [(q, q)], n_jobs)
     invert_in_place(B, n_jobs)
     column = (B @ q.astype(dtype)).astype(np.float64)
-    project_out(B, q, column, n_jobs)
-    rest = column - (q @ column) * q
-    add_outer(B, rest, rest / (1.0 - q @ column), n_jobs)
+    both, rest = column - 0.5 * (q @ column) * q, column - (q @ column) * q
+    pairs = [(-q, both), (both, -q), (rest, rest / (1.0 - q @ column))]
+    add_outer(B, pairs, n_jobs)
     scale_rows(B, roots)
     return B.astype(np.float32, copy=False) if n > FLOAT64_ROWS else B
 

@@ -57,6 +57,26 @@ def add_members(similarity, labels, caches):
 
 
 @njit(cache=True, nogil=True)
+def add_products(matrix, columns, rows):
+    """Add products of columns and rows to a matrix, which is read once."""
+    for i in range(matrix.shape[0]):
+        out = matrix[i]
+        for m in range(columns.shape[0]):
+            factor, row = columns[m, i], rows[m]
+            for j in range(out.shape[0]):
+                out[j] += factor * row[j]
+
+
+@njit(cache=True, nogil=True)
+def add_scaled(matrix, factor, other):
+    """Add a multiple of another matrix, without a copy."""
+    for i in range(matrix.shape[0]):
+        out, row = matrix[i], other[i]
+        for j in range(out.shape[0]):
+            out[j] += factor * row[j]
+
+
+@njit(cache=True, nogil=True)
 def cluster_sums(caches, labels, weights):
     """Return the sums y_h' R y_h within the clusters, and the weights of the clusters."""
     within, sizes = np.zeros(len(caches)), np.zeros(len(caches))

@@ -19,7 +19,7 @@ from scipy import sparse
 from .._core.features import DEVICE_KERNELS, FeatureMap
 from .._core.lapack import invert_definite
 from .._threads import thread_map
-from ._numba import add_members
+from ._numba import add_members, add_products
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
@@ -253,16 +253,15 @@ def device_similarity(
 def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray, n_jobs: int = 1) -> None:
     """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
     rest = column - 0.5 * (q @ column) * q
-    add_outer(K, -q, rest, n_jobs)
-    add_outer(K, rest, -q, n_jobs)
+    add_outer(K, [(-q, rest), (rest, -q)], n_jobs)
 
 
-def add_outer(K: np.ndarray, column: np.ndarray, row: np.ndarray, n_jobs: int = 1) -> None:
-    """``K + column row'`` in place."""
-    column, row = column.astype(K.dtype), row.astype(K.dtype)
+def add_outer(K: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray]], n_jobs: int = 1) -> None:
+    """``K + sum_m column_m row_m'`` in place, for pairs of a column and a row."""
+    columns, rows = (np.array(half, K.dtype) for half in zip(*pairs))
 
     def strip(i: int) -> None:
-        K[i : i + STRIP] += np.outer(column[i : i + STRIP], row)
+        add_products(K[i : i + STRIP], np.ascontiguousarray(columns[:, i : i + STRIP]), rows)
 
     with thread_map(n_jobs if len(K) > 4 * STRIP else 1) as run:
         run(strip, range(0, len(K), STRIP))

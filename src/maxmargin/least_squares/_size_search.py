@@ -121,7 +121,9 @@ def search_sizes(
     gain, fall = (min(least, cut / problem.k) for least, cut in (GAIN, FALL))
     for p in priors:
         other = replace(problem, size_prior=p)
-        again = search_labels(other, [(labels, SHAKES) for labels in candidates], quick)
+        # Runners-up are optima of the first p already.
+        some = candidates[: 1 + len(partitions)] if p == priors[0] else candidates
+        again = search_labels(other, [(labels, SHAKES) for labels in some], quick)
         again = regrouped(other, again, settings)
         margin, doubtful = _mean_and_doubt(other, again.labels)
         margins[p] = max(margins.get(p, margin), margin)
