@@ -188,12 +188,11 @@ class BaseMarginClustering(
         checked = object.__new__(type(self))  # validated attributes are published with the model
         checked.__dict__.update(self.__dict__, known_names_=None)
         source = checked._source(X, reset=True)
-        n, weights, known = source.shape[0], None, None
+        n, k, weights, known = source.shape[0], self.n_clusters, None, None
         if sample_weight is not None:
             weights = checked_weights(host_labels(sample_weight), n)
         if partial_labels is not None:
-            known, names = checked_partial_labels(host_labels(partial_labels), n, self.n_clusters)
-            checked.known_names_ = names
+            known, checked.known_names_ = checked_partial_labels(host_labels(partial_labels), n, k)
         links = self._checked_links(constraints, n, known)
         rows = source
         if type(source) is not MemoryRows and (source.in_memory or n <= MERGE_ROWS):
@@ -209,14 +208,13 @@ class BaseMarginClustering(
             with one_thread():
                 warm = self._warm_labels(X) if self.warm_start else None
                 named = isinstance(self.init, str)  # else equal rows can have different labels
-                merge = self._merges_rows and named and not self._pairwise and warm is None
+                merge = self._merges_rows and not self._pairwise and named and warm is None
                 data = make_input(rows, weights, known, merge)
                 if links is not None:
                     data = with_links(data, links, weights, known)
                 initial = None if warm is None else warm[data.source]
-                if not isinstance(self.init, str):
-                    given = checked_initial_labels(host_labels(self.init), n, self.n_clusters)
-                    initial = given[data.source]
+                if not named:
+                    initial = checked_initial_labels(host_labels(self.init), n, k)[data.source]
                 data = replace(
                     data,
                     initial=initial,
@@ -226,8 +224,7 @@ class BaseMarginClustering(
                     names=getattr(checked, "feature_names_in_", None),
                     constraints=constraints,
                 )
-                k = self.n_clusters if self._depends_on_starts else 0
-                model = fit_with_known(self._fit_model, data, k)
+                model = fit_with_known(self._fit_model, data, k if self._depends_on_starts else 0)
                 self._publish(model, data, source, rows, weights, known, checked)
         except SchedulerLost as lost:
             self._keep_checkpoint(lost, checked)
@@ -346,12 +343,6 @@ class BaseMarginClustering(
         -------
         int
             Bytes.
-
-        Examples
-        --------
-        >>> from maxmargin import AlternatingMarginClustering
-        >>> AlternatingMarginClustering(n_components=128).estimate_memory(1_000_000, 20) / 2**30 < 1
-        True
         """
         rank = feature_rank(n_samples, n_features, self.kernel, self.n_components)
         none_stored = in_blocks or (self.kernel == "linear" and rank == n_features)

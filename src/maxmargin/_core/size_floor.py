@@ -24,6 +24,7 @@ from ._numba import best_piecewise_split, fill_clusters
 # With unequal weights, prices cannot always attain exactly this size; then aim higher.
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)
 LEAST_SHARE = 1e-3  # of 1/k: the share at which the price of a small cluster ends to rise
+RAISES, PATIENCE = 100, 20  # of prices, and of those in a row without a smaller shortfall
 LOSSES = ("laplacian", "squared", "hinge")
 
 
@@ -406,12 +407,10 @@ def _raised(
     floor: float,
     known: np.ndarray,
     prices: np.ndarray,
-    most: int = 100,
-    patience: int = 20,
 ) -> np.ndarray:
     """Raise the price of the cluster that misses most until the rows nearest to it fill it up."""
     best, least, found = prices, np.inf, 0
-    for attempt in range(most):
+    for attempt in range(RAISES):
         priced = S + prices
         labels = np.where(known >= 0, known, priced.argmax(axis=1))
         missing = floor - np.bincount(labels, weights, minlength=len(prices))
@@ -419,7 +418,7 @@ def _raised(
             best, least, found = prices, float(missing.max()), attempt
         needy = int(missing.argmax())
         others = np.flatnonzero((labels != needy) & (known < 0))
-        if least <= 1e-9 * floor or not others.size or attempt >= found + patience:
+        if least <= 1e-9 * floor or not others.size or attempt >= found + PATIENCE:
             break
         lead = priced[others].max(axis=1) - priced[others, needy]
         order = np.argsort(lead, kind="stable")

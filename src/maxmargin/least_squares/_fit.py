@@ -287,7 +287,7 @@ def _details(
         by_spread=searched.replaced and searched.connected is None,
         by_connection=searched.replaced and searched.connected is not None,
         connected=searched.connected is not None,
-        size_margins=searched.size_margins if fit.given.size_prior == "auto" else {},
+        size_margins=searched.size_margins,
         view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fit.fmap.shares[1:])},
         view_fits=None if s.views is None else view_fits(similarity, caches, labels),
     )  # fmt: skip

@@ -160,7 +160,7 @@ class Details:
     connected : bool
         Whether the clusters are such groups, of the largest J_p or not.
     size_margins : dict of float to float
-        Mean leave-one-out margin for every size prior that was compared, if none was given.
+        Mean leave-one-out margin for every size prior that was tried.
     view_weights : dict of str to float, or None
         Weight of each view.
     view_fits : ndarray or None
