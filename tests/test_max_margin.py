@@ -297,7 +297,9 @@ def test_rows_beyond_the_fit_are_scored_once(monkeypatch, n_known):
     known = np.where(np.arange(2000) < n_known, X[:, 0] > 1.5, -1)
     model = MaxMarginClustering(2, max_samples=200, n_init=1, n_resamples=0, random_state=0)
     counts, tile = [], MixedMap.tile
-    monkeypatch.setattr(MixedMap, "tile", lambda m, X: counts.append(len(X)) or tile(m, X))
+    monkeypatch.setattr(
+        MixedMap, "tile", lambda *given: counts.append(len(given[1])) or tile(*given)
+    )
     model.fit(X, partial_labels=known)
     maps = len(getattr(model.feature_map_, "maps", [0]))
     assert 1800 * maps <= sum(n for n in counts if n > 200) <= 2000 * maps

@@ -96,7 +96,9 @@ class FitInput:
             linked = np.setdiff1d(self.links.rows(), known)
             known = np.concatenate([known, self.rng.permutation(linked)])
         known = known[:max_samples]
-        others = np.setdiff1d(np.arange(n), known)
+        free = np.ones(n, bool)
+        free[known] = False
+        others = np.flatnonzero(free)
         more = self.rng.choice(others, max_samples - len(known), replace=False)
         return np.sort(np.concatenate([known, more]))
 

@@ -111,7 +111,7 @@ class LabelledMap:
 
     def tile(self, X: Any) -> LabelledTile:
         """Return a tile of raw rows."""
-        return LabelledTile(self, X)
+        return LabelledTile(self, X, self.own_places(X))
 
     def values(self, X: Any, xp: Any = np) -> np.ndarray:
         """Return the probabilities of a tile of raw rows."""
@@ -125,10 +125,11 @@ class LabelledMap:
 
 @dataclass(frozen=True)
 class LabelledTile:
-    """Raw rows and their map."""
+    """Raw rows, their map and, for rows that are landmarks, their places."""
 
     map: LabelledMap
     X: Any
+    own: np.ndarray
 
     def scores(self, columns: np.ndarray) -> np.ndarray:
         """Products of the probabilities and columns (k, c)."""
@@ -138,7 +139,7 @@ class LabelledTile:
         """The same, and the nearest landmarks in the metric."""
         F = self.map.constants
         for fmap, own in zip(self.map.maps, self.map.columns):
-            part, neighbours = fmap.tile(self.X).scores_and_neighbours(own)
+            part, neighbours = fmap.tile(self.X, self.own).scores_and_neighbours(own)
             F = F + part
         return self.map.probabilities(F) @ columns, neighbours
 

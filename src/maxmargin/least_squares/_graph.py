@@ -106,9 +106,10 @@ class MixedMap:
             "The nearest-neighbour graph is not available on a device: pass X.cpu().numpy()."
         )
 
-    def tile(self, X: Any) -> MixedTile:
-        """Features of a tile of raw rows."""
-        own = self.own_places(X) if self.n_neighbors else np.full(X.shape[0], -1)
+    def tile(self, X: Any, own: np.ndarray | None = None) -> MixedTile:
+        """Features of a tile of raw rows, and the landmarks that they are, if known."""
+        if own is None:
+            own = self.own_places(X) if self.n_neighbors else np.full(X.shape[0], -1)
         X = X.toarray() if self.dense and sparse.issparse(X) else X
         return MixedTile(self, X, own)
 

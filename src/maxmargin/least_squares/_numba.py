@@ -15,7 +15,7 @@ from numba.extending import overload
 
 NEVER = 1e30  # barrier of a row that must not move
 BLOCK = 256
-LANES = 128  # of the search for neighbours
+LANES = 64  # of the search for neighbours
 
 
 def make_scratch(n, dtype):

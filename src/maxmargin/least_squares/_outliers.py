@@ -76,17 +76,20 @@ class Outliers:
         for i in range(0, X.shape[0], TILE):
             tile = X[i : i + TILE]
             if self.has_neighbours_of(fmap):
-                found.append(self.of_neighbours(fmap, tile, fmap.tile(tile).neighbours()))
+                mapped = fmap.tile(tile)
+                found.append(self.of_neighbours(fmap, tile, mapped.neighbours(), mapped.own))
                 continue
             neighbours, distances = spacings(fmap, tile, self.n_neighbors)
-            found.append(self._compared(fmap, tile, neighbours, distances))
+            found.append(self._compared(neighbours, distances, fmap.own_places(tile)))
         return np.concatenate(found)
 
-    def of_neighbours(self, fmap: MixedMap, X: Any, neighbours: np.ndarray) -> np.ndarray:
+    def of_neighbours(
+        self, fmap: MixedMap, X: Any, neighbours: np.ndarray, own: np.ndarray
+    ) -> np.ndarray:
         """The same of rows whose nearest fitted rows are known."""
         rows = X.toarray() if sparse.issparse(X) else X
         distances = _last_distances(fmap.kernels[0].points(rows), fmap.landmarks, neighbours)
-        return self._compared(fmap, X, neighbours, distances)
+        return self._compared(neighbours, distances, own)
 
     def has_neighbours_of(self, fmap: MixedMap) -> bool:
         """Whether the nearest fitted rows are those that the scores of the clusters depend on."""
@@ -94,9 +97,8 @@ class Outliers:
         return dense and self.n_neighbors == fmap.n_neighbors
 
     def _compared(
-        self, fmap: MixedMap, X: Any, neighbours: np.ndarray, distances: np.ndarray
+        self, neighbours: np.ndarray, distances: np.ndarray, own: np.ndarray
     ) -> np.ndarray:
-        own = fmap.own_places(X)
         scores = distances / lower_quartile(self.spacing[neighbours])
         scores = np.where(own >= 0, self.scores[own], scores)
         return np.column_stack([scores, self.p_values(scores, own >= 0)])
@@ -211,7 +213,7 @@ def scored_block(
     parts = []
     for where, tile in block.tiles():
         scores, neighbours = tile.scores_and_neighbours(columns)
-        isolated = outliers.of_neighbours(metric, block.data[where], neighbours)
+        isolated = outliers.of_neighbours(metric, block.data[where], neighbours, tile.own)
         parts.append(np.hstack([scores.astype(np.float64) + levels, isolated]))
     return (), np.concatenate(parts)
 
