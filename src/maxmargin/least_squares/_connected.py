@@ -65,7 +65,10 @@ def neighbours_of(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarra
     # Distances that differ by rounding are equal: the order of the rows then decides, not BLAS.
     unit = EQUAL * max(float(np.einsum("ij,ij->i", points, points).max()), np.finfo(float).tiny)
     for i in range(0, n, STRIP):
-        D = np.rint(negative_squares(points[i : i + STRIP], points) / unit) * unit
+        D = negative_squares(points[i : i + STRIP], points)
+        D /= unit
+        np.rint(D, out=D)
+        D *= unit
         nearest(D, i, neighbours[i : i + STRIP])
         squares[i : i + STRIP] = -np.take_along_axis(D, neighbours[i : i + STRIP], axis=1)
     return neighbours, np.sqrt(np.maximum(squares, 0.0))

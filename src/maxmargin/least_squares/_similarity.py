@@ -10,7 +10,7 @@ q = sqrt(w) / |sqrt(w)|, which is equivalent to an unpenalised intercept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ._numba import add_members, add_products
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
 STRIP = 256  # rows per block, to limit the memory beside the matrix
+KEPT = 32  # labels whose sums are kept
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
 FLOAT64_ROWS = 500  # up to this many rows float64 is always used
@@ -51,12 +52,25 @@ class Similarity:
     ridge: float
     scale: float
     row_means: np.ndarray | None
+    _kept: dict[tuple[int, bytes], np.ndarray] = field(
+        init=False, repr=False, compare=False, default_factory=dict, kw_only=True
+    )
 
     def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
-        sums = np.zeros((k, len(labels)), self.matrix.dtype)
-        add_members(self.matrix, np.asarray(labels, np.int32), sums)
-        return sums
+        """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster.
+
+        The search comes back to the same labels: the last ones are kept.
+        """
+        labels = np.asarray(labels, np.int32)
+        key = (k, labels.tobytes())
+        found = self._kept.get(key)
+        if found is None:
+            found = np.zeros((k, len(labels)), self.matrix.dtype)
+            add_members(self.matrix, labels, found)
+            self._kept[key] = found
+            for oldest in list(self._kept)[: -min(KEPT, 1 + len(labels) // (4 * k))]:
+                self._kept.pop(oldest, None)
+        return found.copy()
 
     def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores (n, k) of the rows: the regression on the labels, its bias included."""
