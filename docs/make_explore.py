@@ -8,7 +8,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.signal
+import scipy.sparse.linalg
+import scipy.special
+import scipy.stats
 from sklearn.datasets import load_digits, load_wine
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from maxmargin import MaxMarginClustering, report
 from maxmargin.app import ClusterExplorer
@@ -19,13 +24,33 @@ DOCS = Path(__file__).parent
 HOVER = "document.querySelector('.chip').dispatchEvent(new MouseEvent('mouseenter'))"
 
 
-def report_picture(path: Path) -> None:
-    wine = load_wine(as_frame=True).data
-    model = MaxMarginClustering(3, random_state=0).fit(wine)
+MODULES = (scipy.stats, scipy.signal, scipy.sparse.linalg, scipy.special)
+
+
+def wine() -> tuple:
+    X = load_wine(as_frame=True).data
+    return MaxMarginClustering(3, random_state=0).fit(X), X, {"title": "wine.csv"}
+
+
+def digits() -> tuple:
+    X = load_digits(as_frame=True).data
+    return MaxMarginClustering(10, random_state=0).fit(X), X, {"title": "digits.csv"}
+
+
+def docstrings() -> tuple:
+    """Texts that every machine has: what functions of some modules say about themselves."""
+    about = {f: getattr(module, f).__doc__ or "" for module in MODULES for f in module.__all__}
+    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=5, max_df=0.3)
+    X = words.fit_transform([text for text in about.values() if len(text) > 500])
+    model = MaxMarginClustering(len(MODULES), random_state=0).fit(X)
+    return model, X, {"title": "docstrings", "feature_names": words.get_feature_names_out()}
+
+
+def report_picture(model: object, X: object, options: dict, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder, "wine.html")
-        report(model, wine, title="wine.csv").save(page)
-        with Browser(1200, 1120) as browser:
+        page = Path(folder, "page.html")
+        report(model, X, **options).save(page)
+        with Browser(1200, 1000) as browser:
             browser.open(page.as_uri())
             browser.run(HOVER)
             browser.screenshot(path)
@@ -67,5 +92,7 @@ def page_pictures(question: Path, moved: Path) -> None:
 
 if __name__ == "__main__":
     images = DOCS / "images"
-    report_picture(images / "report.png")
+    report_picture(*wine(), images / "report.png")
+    report_picture(*digits(), images / "report-digits.png")
+    report_picture(*docstrings(), images / "report-text.png")
     page_pictures(images / "explore-question.png", images / "explore-moved.png")

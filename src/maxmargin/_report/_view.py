@@ -89,7 +89,7 @@ def fitted_view(
     }
 
 
-def number_view(model: Any, rows: Rows) -> dict[str, Any] | None:
+def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[str, Any] | None:
     """Return how sure the number of clusters is, by the density of a sample of the rows."""
     from ..model_selection import choose_n_clusters
 
@@ -99,7 +99,7 @@ def number_view(model: Any, rows: Rows) -> dict[str, Any] | None:
     sample = rows.take(_shown(rows.n, np.empty(0, int)))
     Z = model[:-1].transform(sample) if last is not model else sample
     try:
-        choice = choose_n_clusters(Z, random_state=0)
+        choice = choose_n_clusters(Z, max_samples=max_samples, random_state=0)
     except ValueError:  # columns that are no numbers, for a model that prepares them itself
         return None
     curve = choice.separation if choice.separation is not None else choice.stability
@@ -307,7 +307,9 @@ def _line(value: Any) -> str:
 
 
 def _told(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)[:120]
+    if not isinstance(value, float):
+        return "" if value is None else str(value)[:120]
+    return f"{value:.4g}" if abs(value) >= 0.1 else f"{value:.2g}"  # 0.00018532 needs much room
 
 
 def _number(value: Any) -> float | None:

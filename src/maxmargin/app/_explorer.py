@@ -40,6 +40,7 @@ RELATIONS = ("same", "different", DONT_KNOW)
 LISTED = 200  # answers in the list on the page
 MOVED_ROWS = 12  # rows that moved, as examples
 CANDIDATES = 10_000  # random rows among which the next question is chosen
+NUMBER_ROWS = 2000  # for the number of clusters, whose distances would take most of the memory
 FIRST = 4  # known rows for each cluster that are random: uncertain ones alone mislead a fit
 SECONDS = 10.0  # of the first fit, as long as none is known
 
@@ -494,7 +495,7 @@ class ClusterExplorer:
         scores = np.asarray(last.decision_function(Z))
         view = fitted_view(model, self.rows, labels, scores, explain=self.rows.has_cells)
         if self._number_view is None:
-            self._number_view = number_view(model, self.rows) or {}
+            self._number_view = number_view(model, self.rows, NUMBER_ROWS) or {}
         view |= {"title": self.title, "number": self._number_view or None}
         view["fit"] = self.fit_number + 1
         at = {name: j for j, name in enumerate(self.rows.names)}
