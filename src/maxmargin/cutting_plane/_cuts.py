@@ -141,6 +141,10 @@ class LabelledCuts:
         intercept = self.constant * flat[end:] if self.constant else np.zeros(self.k)
         return flat[:end].reshape(self.k, -1), intercept
 
+    def host_labels(self) -> np.ndarray:
+        """Return the labels, brought to the host."""
+        return np.concatenate(list(self.rows.run(column_block, (), (self.labels,))[1]))
+
     def evaluate(
         self,
         coef: np.ndarray,
@@ -233,6 +237,11 @@ def narrowed(cuts: LabelledCuts) -> tuple[LabelledCuts, np.ndarray | None]:
     axes = axes / np.maximum(np.linalg.norm(axes, axis=0), 1e-300)
     few = Rows(MemoryRows((Z @ axes).astype(rows.dtype)), n_jobs=rows.n_jobs)
     return LabelledCuts(few, cuts.weights, cuts.known, cuts.k, None, cuts.constant), axes
+
+
+def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
+    """Block function: the part of a column, which is brought to the host."""
+    return (), parts[0]
 
 
 def cut_block(

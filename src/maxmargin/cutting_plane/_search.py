@@ -194,11 +194,6 @@ class Problem:
         bound, self.ahead = self.penalty.solve(self.cuts)
         self.bound = bound + size_divergence(self.sizes, self.task.entropy)
 
-    def host_labels(self) -> np.ndarray:
-        """Return the labels, brought to the host."""
-        labels = self.cuts.rows.run(column_block, (), (self.cuts.labels,))[1]
-        return np.concatenate(list(labels))
-
     def solve(self, gap: float, above: float = np.inf) -> None:
         """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
 
@@ -478,7 +473,7 @@ def explored(
     since = 0
     while since < n_kicks and problem.reason in (None, MAX_ITER):
         best = ranked[0]
-        labels = kicked(best.host_labels(), np.asarray(cuts.known) >= 0, cuts.k, rng)
+        labels = kicked(best.cuts.host_labels(), np.asarray(cuts.known) >= 0, cuts.k, rng)
         problem = Problem(cuts.fresh(), task, task.opening).hold(held(cuts, labels, task))
         problem.solve(OPENING)
         problem.wander()
@@ -513,7 +508,7 @@ def promised(
 ) -> tuple[Problem, dict[str, float]]:
     """Return a problem whose F is not above that of rival labels, and how k-means compares."""
     compared: dict[str, float] = {}
-    mine = best.host_labels()
+    mine = best.cuts.host_labels()
     for number, labels in enumerate(rivals):
         rival = best
         if (canonical(labels) != canonical(mine)).any():
@@ -529,11 +524,6 @@ def promised(
             if rival.objective < best.objective:
                 best = rival
     return best, compared
-
-
-def column_block(_block: Any, parts: tuple[Any, ...]) -> tuple[tuple[()], Any]:
-    """Block function: the part of a column, which is brought to the host."""
-    return (), parts[0]
 
 
 def held(cuts: LabelledCuts, labels: np.ndarray, task: Task) -> np.ndarray:
