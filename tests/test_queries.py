@@ -100,7 +100,7 @@ def test_a_row_is_compared_with_all_neighbourhoods_before_the_next_one(k):
 
 def test_suggested_pairs_beat_random_ones():
     X, y = load_digits(return_X_y=True)
-    few = np.isin(y, (3, 8, 9))
+    few = np.flatnonzero(np.isin(y, (3, 8, 9)))[::2]
     X, y = X[few], y[few]
     reached = {}
     for strategy in ("neighbourhoods", "random"):

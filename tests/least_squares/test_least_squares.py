@@ -343,13 +343,10 @@ def with_known(y, per_class, seed):
 @pytest.mark.parametrize(("per_class", "least"), [(1, 0.85), (5, 0.94)])
 def test_a_few_known_labels_name_and_find_the_digits(per_class, least):
     X, y = load_digits(return_X_y=True)
-    right = []
-    for seed in range(3):
-        known = with_known(y, per_class, seed)
-        model = LeastSquaresMarginClustering(10, random_state=0).fit(X, partial_labels=known)
-        assert (model.labels_[known >= 0] == known[known >= 0]).all()
-        right.append(np.mean((model.labels_ == y)[known < 0]))
-    assert np.mean(right) > least
+    known = with_known(y, per_class, 0)
+    model = LeastSquaresMarginClustering(10, random_state=0).fit(X, partial_labels=known)
+    assert (model.labels_[known >= 0] == known[known >= 0]).all()
+    assert np.mean((model.labels_ == y)[known < 0]) > least
 
 
 @pytest.mark.parametrize("start", ["supervised", "grow"])

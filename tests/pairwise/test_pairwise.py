@@ -98,7 +98,7 @@ def literal_risk(p, S, at=None):
 @pytest.mark.parametrize("hu", [False, True])
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_losses_equal_brute_force(k, hu):
-    for seed in range(8):
+    for seed in range(4):
         p = random_problem(k, seed=seed, hu=hu)
         rng = np.random.default_rng(seed + 50)
         W = rng.normal(size=(k, 4))
@@ -233,7 +233,7 @@ def test_both_solvers_agree(alpha):
 
 
 def test_bundle_needs_an_eighth_of_the_passes():
-    X, y = load_digits(return_X_y=True)
+    X, y = (a[::3] for a in load_digits(return_X_y=True))
     links = PairwiseConstraints.from_labels(y % 2, n_pairs=200, random_state=0)
     common = dict(kernel="linear", alpha=1e-3, random_state=0, init="eigenvector", n_init=1)
     bundle = PairwiseMarginClustering(2, **common).fit(X, constraints=links)
@@ -452,13 +452,12 @@ def test_rows_of_weight_zero_lose_their_links():
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-9)
 
 
-@pytest.mark.parametrize("jobs", [2, 8])
-def test_threads_change_no_bit_with_links(jobs):
-    X, y = make_blobs(40_000, n_features=4, centers=3, cluster_std=4.0, random_state=0)
+def test_threads_change_no_bit_with_links():
+    X, y = make_blobs(20_000, n_features=4, centers=3, cluster_std=4.0, random_state=0)
     links = PairwiseConstraints.from_labels(y, n_pairs=100, random_state=0)
     params = dict(alpha=0.01, n_components=8, n_init=2, random_state=0)
     a = PairwiseMarginClustering(3, n_jobs=1, **params).fit(X, constraints=links)
-    b = PairwiseMarginClustering(3, n_jobs=jobs, **params).fit(X, constraints=links)
+    b = PairwiseMarginClustering(3, n_jobs=3, **params).fit(X, constraints=links)
     assert (a.coef_ == b.coef_).all() and (a.labels_ == b.labels_).all()
 
 

@@ -109,7 +109,7 @@ def a_penalty(n, seed=0, alpha=0.03, ridge=1e-3):
     return score_penalty(Z, np.full(n, 1.0 / n), alpha, 10.0, ridge)
 
 
-@pytest.mark.parametrize("n", [2, 7, 20, 30])
+@pytest.mark.parametrize("n", [2, 7, 20])
 @pytest.mark.parametrize("alpha", [1.0, 0.1, 0.01, 2e-3])
 def test_interior_point_equals_clarabel(n, alpha):
     rng = np.random.default_rng(n)
@@ -122,7 +122,7 @@ def test_interior_point_equals_clarabel(n, alpha):
     assert found.upper >= expected * (1 - 1e-8)
 
 
-@pytest.mark.parametrize(("n", "solver"), [(40, "clarabel"), (20, "scs")])
+@pytest.mark.parametrize(("n", "solver"), [(30, "clarabel"), (20, "scs")])
 def test_interior_point_equals_others(n, solver):
     A, prices = a_penalty(n, alpha=0.1, ridge=0.05), np.full(n, 1.0 / n)
     expected = diagonal_program(A, prices, solver=solver, accuracy=1e-7)
@@ -132,7 +132,7 @@ def test_interior_point_equals_others(n, solver):
 @pytest.mark.parametrize("alpha", [0.3, 0.1, 0.01, 1e-3, 1e-5])
 @pytest.mark.parametrize("ridge", [1e-4, 1e-2, 1.0])
 def test_interior_point_needs_few_iterations(alpha, ridge):
-    found = solve_diagonal_sdp(a_penalty(120, 1, alpha, ridge), np.full(120, 1.0 / 120))
+    found = solve_diagonal_sdp(a_penalty(80, 1, alpha, ridge), np.full(80, 1.0 / 80))
     assert found.gap <= 1e-6
     assert found.n_iter <= 30
 
@@ -348,7 +348,7 @@ def test_certificate_of_the_generalized_form_is_its_formula():
 
 
 @BOTH
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_no_labelling_is_below_the_bound(relaxation, data):
     n = data.draw(st.integers(4, 14), label="n")
@@ -565,7 +565,7 @@ def test_a_relaxation_beyond_working_precision_is_refused():
 
 def test_the_leading_vector_of_nearly_equal_eigenvalues_is_found():
     """Eleven of twelve eigenvalues are equal but for noise: LAPACK may return no vector."""
-    for seed in range(100):
+    for seed in range(30):
         noise = np.random.default_rng(seed).normal(size=(12, 12))
         M = -1.75e-13 * (1.0 + 1e-14 * (noise + noise.T))
         np.fill_diagonal(M, 3.5e-11)
@@ -596,7 +596,7 @@ def small_case(seed):
 def test_labels_are_near_the_best_of_all_labellings(relaxation):
     """Without the descent they were 2 to 18 times above it in the generalized form."""
     ratios = []
-    for seed in range(20 if relaxation == "generalized" else 4):
+    for seed in range(8 if relaxation == "generalized" else 3):
         X = small_case(seed)
         floor = len(X) // 4
         model = SemidefiniteMarginClustering(relaxation=relaxation, balance=0.5).fit(X)
