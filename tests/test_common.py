@@ -178,7 +178,7 @@ def hurried(estimator, **params):
     model = seeded(estimator, **params)
     inner = getattr(model, "estimator", model)
     if isinstance(inner, (LeastSquaresMarginClustering, MaxMarginClustering)):
-        return model.set_params(n_init=2, max_samples=1500)
+        return model.set_params(n_init=2, max_samples=1100)
     if isinstance(inner, (CuttingPlaneMarginClustering, MultipleKernelMarginClustering)):
         return model.set_params(n_init=2, n_components=8)
     if isinstance(inner, SemidefiniteMarginClustering):
@@ -823,7 +823,7 @@ HOSTILE = hnp.arrays(
 
 
 @some
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(X=HOSTILE, k=st.integers(1, 3), balance=st.sampled_from([0.0, 0.5, 1.0]))
 @pytest.mark.filterwarnings("ignore:balance=")
 @pytest.mark.filterwarnings("ignore:Leave-one-out predictions")

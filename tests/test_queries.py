@@ -415,17 +415,12 @@ def test_label_killed_after_any_answer_keeps_every_answer(people, talk):
 
 def test_two_sessions_do_not_share_a_file(people, talk):
     path, _ = people
-    first = subprocess.Popen(
-        command(path), stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, bufsize=1,
-    )  # fmt: skip
-    for line in first.stderr:
-        if line.startswith("same [s]"):
-            break
-    code, _, told = talk(path, "s\nq\n")
-    assert code == 1 and "in use by another program" in told
-    first.communicate("d\nq\n")
-    assert [a.relation for a in read_answers(path.with_suffix(".links.csv"))[1]] == ["different"]
+    links = path.with_suffix(".links.csv")
+    with AnswerLog.open(links, 40) as first:
+        code, _, told = talk(path, "s\nq\n")
+        assert code == 1 and "in use by another program" in told
+        first.append(Answer(0, 1, "different"))
+    assert [a.relation for a in read_answers(links)[1]] == ["different"]
 
 
 def test_a_model_of_standardized_rows_keeps_the_scaler(tmp_path, monkeypatch, capsys):
