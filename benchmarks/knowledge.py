@@ -3,7 +3,7 @@
     MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/knowledge.py [section ...]
     python benchmarks/knowledge.py SECTION --page FILE    # what the line above printed, to the docs
 
-Sections are labels, links, both, active, wrong and calibration; each function says what it
+Sections are labels, links, nine, both, active, wrong and calibration; each function says what it
 measures. Tasks are those of quality.py but blobs and mnist; every figure is the mean of three
 draws. What is known is given to all methods alike, and true classes serve to score and to answer
 only. MAXMARGIN_JOBS fits run at once (default 1). MAXMARGIN_TASKS can name some of the tasks,
@@ -42,6 +42,7 @@ from page import conditions, fill, markdown, shown
 from quality import dense, task
 from quality import task_names as all_task_names
 from reproduction.baselines import PCKMeans
+from reproduction.data import load_data
 
 DRAWS = 3
 SHARES = {"1 per class": 0.0, "1 %": 0.01, "5 %": 0.05, "20 %": 0.2}
@@ -307,6 +308,28 @@ def links():
         table(f"{size} random constraints", ["task", "none", *LINK_METHODS], rows, decimals=3)
 
 
+NINE = ("letter-ijl", "vehicle", "ionosphere", "sonar", "bci", "mnist-0689", "coil-3",
+        "digits-odd-even", "segment")  # fmt: skip
+
+
+def papers_accuracy(slug, seed, method):
+    X, y = load_data(slug, online=False).task(0)
+    classes, y = np.unique(y, return_inverse=True)
+    found = LINK_METHODS[method](X, len(classes), linked(y, len(y), seed), seed)
+    return clustering_accuracy(y, found)
+
+
+def nine():
+    """N random constraints on nine sets of the pairwise paper; clusters matched one-to-one."""
+    found = parallel(papers_accuracy, NINE, range(DRAWS), list(LINK_METHODS))
+    rows = [
+        (slug, *map(float, np.mean([[f for f, _ in own] for own in draws], axis=0)))
+        for slug, draws in zip(NINE, found)
+    ]
+    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0)))
+    table("n random constraints, sets of the paper", ["task", *LINK_METHODS], rows, decimals=3)
+
+
 def both_accuracies(name, seed):
     """Labels alone, constraints alone, and both: accuracy, clusters matched to the classes."""
     X, y, k = task(name)
@@ -378,8 +401,8 @@ def wrong_links(name, seed):
     return [clustering_accuracy(y, labels) for labels in found]
 
 
-SECTIONS = {"labels": labels, "links": links, "both": both, "active": active, "wrong": wrong,
-            "calibration": calibration}  # fmt: skip
+SECTIONS = {"labels": labels, "links": links, "nine": nine, "both": both, "active": active,
+            "wrong": wrong, "calibration": calibration}  # fmt: skip
 COMPARED = {  # columns of ours, and those that they are compared with
     "maxmargin": ("none", "SVC", "LabelSpreading", "self-training", "named clusters", "Pairwise",
                   "PCKMeans", "COP-k-means"),
