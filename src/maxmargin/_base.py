@@ -8,6 +8,7 @@ set only after a successful fit, so a fit that fails or is interrupted keeps the
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -80,6 +81,7 @@ STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
 COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NUMBERS = re.compile("NaN|convert|promote")  # in what scikit-learn says of a table
 
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "n_clusters": [COUNT],
@@ -275,15 +277,21 @@ class BaseMarginClustering(
         if self._on_host and hasattr(source, "on_host"):
             source = source.on_host()
         if source is None or source.in_memory:
-            with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
-                X = validate_data(
-                    self,
-                    X if source is None else source.take(slice(None)),
-                    reset=reset,
-                    accept_sparse="csr",
-                    dtype=[np.float64, np.float32],
-                    accept_large_sparse=True,
-                )
+            given = X if source is None else source.take(slice(None))
+            try:
+                with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
+                    X = validate_data(
+                        self, given, reset=reset, accept_sparse="csr", accept_large_sparse=True,
+                        dtype=[np.float64, np.float32],
+                    )  # fmt: skip
+            except (ValueError, TypeError) as error:
+                said = str(error).split("\n")[0]
+                if not hasattr(given, "columns") or not NOT_NUMBERS.search(said):
+                    raise
+                raise ValueError(
+                    f"{said.rstrip('.')}. For a table with categories, dates, text or gaps use "
+                    "table_pipeline(X, estimator).fit(X)."
+                ) from None
             if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
                 X = X.copy()
                 X.sum_duplicates()

@@ -220,7 +220,9 @@ def _reference_separation(X, kernel, rng) -> float:
 
 def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
     k = candidates[0]
-    without = "" if np.isnan(null) else f" (2 in data without clusters: {null:.1f})"
+    without = (
+        "" if np.isnan(null) else f"; a second cluster in similar data without clusters: {null:.1f}"
+    )
 
     def height(number: int) -> str:
         return f"{curve[number - 1]:.1f}" + (" or more" if curve[number - 1] >= CLEAR else "")

@@ -341,6 +341,15 @@ def test_links_and_answers_follow_the_ids(run, monkeypatch, capsys):
     run("fit n.csv -k 2 --links b.csv --n-resamples 0")
 
 
+@pytest.mark.parametrize(
+    "column", [["x", "y"] * 5, [1.0, np.nan] * 5, pd.date_range("2024", periods=10)]
+)
+def test_a_frame_that_is_not_all_numbers_is_refused_with_the_cure(column):
+    frame = pd.DataFrame({"a": np.arange(10.0), "b": column})
+    with pytest.raises(ValueError, match=r"use table_pipeline\(X, estimator\)"):
+        MaxMarginClustering(2).fit(frame)
+
+
 def test_the_commands_of_the_readme_work_on_the_sample(run, monkeypatch):
     for name in ("people.csv", "new.csv"):
         put(name, (ROOT / "examples" / name).read_bytes())

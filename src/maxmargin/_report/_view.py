@@ -103,13 +103,16 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
     except ValueError:  # columns that are no numbers, for a model that prepares them itself
         return None
     curve = choice.separation if choice.separation is not None else choice.stability
+    statement, own = choice.statement, len(getattr(last, "cluster_sizes_", ()))
+    if own not in (0, choice.n_clusters):
+        statement += f" This is the opinion of the density alone; the model has {own} clusters."
     return {
         "k": choice.k_values.tolist(),
         "height": [_number(v) for v in np.asarray(curve).tolist()],
         "what": "separation" if choice.separation is not None else "stability",
         "chosen": int(choice.n_clusters),
         "uncertain": bool(choice.uncertain),
-        "statement": choice.statement,
+        "statement": statement,
     }
 
 

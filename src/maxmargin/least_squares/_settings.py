@@ -210,8 +210,8 @@ class Details:
         if self.whitened:
             yield (
                 "The rows were clustered twice, the second time after whitening by the covariance "
-                f"within the first clusters: {data.X.shape[1]} columns are few enough to estimate "
-                "it."
+                f"within the first clusters: {data.X.shape[1]} columns (after encoding) are few "
+                "enough to estimate it."
             )
         if self.by_spread:
             yield (
