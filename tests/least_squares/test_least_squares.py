@@ -475,3 +475,11 @@ def test_a_floor_equal_to_the_target_sizes_leaves_room_to_search():
     model = LeastSquaresMarginClustering(3, balance=1.0, random_state=0).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1.0
     assert model.cluster_sizes_.tolist() == [20, 20, 20]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_width_of_zero_gives_finite_scores():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    model = LeastSquaresMarginClustering(3, kernel=["rbf", "linear"], gamma=1.7e308, random_state=0)
+    assert np.isfinite(model.fit(X).decision_function(X)).all()
+    assert (model.predict(X) == model.labels_).all()

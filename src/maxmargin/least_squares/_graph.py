@@ -200,8 +200,11 @@ class MixedTile:
     ) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the logarithm of a Gaussian kernel, strip by strip, and fill in neighbours."""
         # (2x, -|x|^2, 1)'(l, 1, -|l|^2) = -|x - l|^2 in one product; gamma is in both sides.
+        # A gamma beyond the bound makes all kernel values 0 or 1, as the bound does.
+        width = kernel.landmarks.shape[1] * max(float(np.abs(kernel.landmarks).max()), 1e-150) ** 2
+        gamma = min(kernel.params["gamma"], float(np.finfo(kernel.dtype).max) / 16.0 / width)
         points, landmarks = (
-            (np.sqrt(kernel.params["gamma"]) * side).astype(kernel.dtype, copy=False)
+            (np.sqrt(gamma) * side).astype(kernel.dtype, copy=False)
             for side in (kernel.points(self.X), kernel.landmarks)
         )
         squares = [np.einsum("ij,ij->i", side, side)[:, None] for side in (points, landmarks)]
