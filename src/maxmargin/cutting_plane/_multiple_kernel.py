@@ -33,6 +33,7 @@ from ._penalty import KernelWeights
 # Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
 WIDTHS = (1.4, 0.7)
 TRIVIAL = 0.99  # objective above which nothing is separated: that of W = 0 is 1
+CONE_TOL = 1e-6  # every pass solves a cone program: a smaller gap would take minutes
 
 
 class MultipleKernelMarginClustering(BaseMarginClustering):
@@ -311,7 +312,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         problem, report = run_search(self, data, cuts, penalty, raw, given, fmap, opening)
         if self.solver == "socp":  # too slow for the search
             problem.penalty = replace(penalty, solver="socp")
-            problem.descend(self.tol)
+            problem.descend(max(self.tol, CONE_TOL))
         if problem.objective > TRIVIAL:
             warnings.warn(
                 f"alpha={alpha:g} is so large that no clusters are separated: the objective is "
