@@ -90,7 +90,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     max_iter : int, default=1000
         Most passes over the rows of one descent.
     tol : float, default=0.01
-        A descent ends when the gap, relative to the objective, is at most this.
+        A descent ends when the gap, relative to the objective, is at most this; 1e-6 at least with
+        ``solver="socp"``.
     warm_start : bool, default=False
         Start from the labels that the previous fit predicts.
     verbose : int, default=0
