@@ -1,6 +1,8 @@
 """Copy what a full run of ``python -m reproduction`` found into docs/, its summary into the README.
 
-python -m reproduction --jobs 16 --out papers && python docs/make_reproduction.py papers
+python -m reproduction --jobs 16 --out papers && python docs/make_reproduction.py papers [NOTE]
+
+NOTE is a sentence about where the results come from, for results of several versions or machines.
 
 The scored rows take about 90 minutes of CPU time without the two MNIST sets; all figures and
 baselines several hours. With ``--minutes M`` the run ends in time, rows that are left say "not
@@ -16,7 +18,7 @@ from textwrap import fill
 ROOT = Path(__file__).parents[1]
 
 
-def main(folder):
+def main(folder, note=""):
     folder = Path(folder)
     text = (folder / "reproduction.md").read_text(encoding="utf-8")
     summary = re.search(r"\*\*(Of the .*?)\*\*", text, re.S)
@@ -25,6 +27,7 @@ def main(folder):
             f"{folder}/reproduction.md is of a quick look; "
             "run python -m reproduction without --quick"
         )
+    text = text.replace("**Of the", f"{note}\n\n**Of the", 1) if note else text
     (ROOT / "docs" / "reproduction.md").write_text(text, encoding="utf-8")
     target = ROOT / "docs" / "reproduction"
     shutil.rmtree(target, ignore_errors=True)
