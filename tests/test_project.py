@@ -122,7 +122,8 @@ def test_the_comparison_in_the_readme_is_true(column):
 
 def test_links_between_pages_lead_somewhere():
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        for text, target in re.findall(r"\[([^\]]*)\]\(([^)#:]+)\)", page.read_text()):
+            assert text, f"{page.name}: the link to {target} has no text, so GitHub shows nothing"
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 

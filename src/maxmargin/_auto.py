@@ -58,7 +58,7 @@ from ._core.links import Links, clusters_needed
 from ._core.model import Model, NotKept, not_kept
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
-from .least_squares._confidence import confidence_block, probability_block, row_certainty
+from .least_squares._confidence import certainty_block, probability_block, row_certainty
 from .least_squares._few_labels import fit_known_labels
 from .least_squares._link_weights import fit_with_links, links_told
 from .least_squares._outliers import fit_outliers, outlier_block, scored_block
@@ -463,9 +463,14 @@ class MaxMarginClustering(BaseMarginClustering):
             Largest probability of :meth:`predict_proba`; for outliers it is reduced, to 0 far from
             all fitted rows.
         """
-        calibration = self._fitted_with_resamples("confidence")
-        block = partial(confidence_block, calibration=calibration, outliers=self._outliers)
-        return self._mapped(X, block, 1)[:, 0]
+        return self._certainty_columns(X)[:, 0]
+
+    def _certainty_columns(self, X, with_scores: bool = False) -> Any:
+        """Return scores if asked for, confidence and p-value as an outlier, in one pass."""
+        known = {"calibration": self._fitted_with_resamples("confidence")}
+        known |= {"outliers": self._outliers, "with_scores": with_scores}
+        width = len(self._paths) * with_scores + 2
+        return self._mapped(X, partial(certainty_block, **known), width)
 
     def outlier_score(self, X) -> Any:
         """Return how isolated every row is, compared with the fitted rows near it.

@@ -271,7 +271,7 @@ def _repeated(
         yield Finding("error", what, "Use fewer clusters")
     if repeated:
         what = f"rows that repeat an earlier one: {repeated:,} of {n_rows:,}{of_sample}"
-        remedy = "Equal rows share a cluster; many can make the size bound impossible to meet"
+        remedy = "Nothing, if they are different things: equal rows share a cluster"
         yield Finding("warning", what, remedy)
 
 

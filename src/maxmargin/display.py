@@ -49,6 +49,19 @@ def row_margins(scores: np.ndarray) -> np.ndarray:
     return 0.5 * (top_two[:, 1] - top_two[:, 0])
 
 
+def scored_rows(model: Any, X: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the scores of rows, and their confidence and outliers if the model tells them."""
+    if hasattr(model, "steps"):
+        model, X = model[-1], model[:-1].transform(X)
+    if hasattr(model, "_calibration"):
+        found = np.asarray(model._certainty_columns(X, with_scores=True))
+        outliers = found[:, -1] <= model._outliers.level
+        return found[:, :-2], {"confidence": found[:, -2], "outliers": outliers}
+    # A fit without resamples has outliers only; other methods have neither.
+    others = {"outliers": model.is_outlier(X)} if hasattr(model, "_outliers") else {}
+    return np.asarray(model.decision_function(X)), others
+
+
 def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any = None) -> Any:
     """Plot the rows, coloured by cluster, and the decision boundaries.
 

@@ -280,6 +280,7 @@ def write_labels(
     path: str | os.PathLike[str] | TextIO,
     labels: np.ndarray,
     *,
+    classes: np.ndarray | None = None,
     margins: np.ndarray | None = None,
     confidence: np.ndarray | None = None,
     outliers: np.ndarray | None = None,
@@ -294,6 +295,8 @@ def write_labels(
         ``.csv`` or ``.parquet``, or ``.npy`` for the cluster numbers alone; csv for a text file.
     labels : ndarray of shape (n_rows,)
         The cluster of each row.
+    classes : ndarray of shape (n_rows,), default=None
+        The name of the cluster of each row.
     margins : ndarray of shape (n_rows,), default=None
         How far each row is from changing its cluster.
     confidence : ndarray of shape (n_rows,), default=None
@@ -317,6 +320,8 @@ def write_labels(
     """
     columns = {"row": np.arange(len(labels))} if ids is None else {id_name: np.asarray(ids)}
     columns["cluster"] = np.asarray(labels)
+    if classes is not None:
+        columns["class"] = np.asarray(classes)
     if margins is not None:
         columns["margin"] = np.asarray(margins)
     if confidence is not None:

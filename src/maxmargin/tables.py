@@ -20,7 +20,7 @@ that a file or another library typed differently give the same features.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -204,6 +204,30 @@ def column_transformer(columns: list[Column]) -> ColumnTransformer:
             words.steps.append(("axes", TextAxes(rank, random_state=0)))
         steps.append((f"text {column.name}", words, column.name))
     return ColumnTransformer(steps, sparse_threshold=1.0 if len(texts) == len(used) else 0.0)
+
+
+def unread_cells(prepare: ColumnTransformer, frame: Any) -> Iterator[str]:
+    """Yield what is done with cells of new rows that a fitted transformer cannot read."""
+    for _, step, names in prepare.transformers_:
+        first, last = (step[0], step[-1]) if isinstance(step, Pipeline) else (step, step)
+        if not isinstance(last, StandardScaler | OneHotEncoder | DateParts):
+            continue  # text has no cells that cannot be read
+        for j, name in enumerate(names):
+            values, done = frame[name], "they are treated as missing"
+            if isinstance(step, DateParts):
+                bad, what = step._dates(values).isna().to_numpy(), "no date that can be read"
+            elif isinstance(first, Numbers):
+                bad, what = np.isnan(first.parsed(values)), "no number"
+            elif isinstance(first, Strings):
+                bad = ~np.isin(first.written(values).astype(str), last.categories_[j].astype(str))
+                what, pooled = "a level not seen in the fit", last.infrequent_categories_[j]
+                done = f"they count as {'no level' if pooled is None else 'rare levels'}"
+            else:
+                continue
+            bad = bad & values.notna().to_numpy()
+            if bad.any():
+                cells = f"{_count(bad.sum(), 'cell')} with {what}"
+                yield f"column {name!r}: {cells}, such as {str(values[bad].iloc[0])!r}; {done}"
 
 
 def tf_idf() -> TfidfVectorizer:

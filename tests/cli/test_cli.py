@@ -22,7 +22,7 @@ from sklearn.datasets import make_blobs
 from sklearn.utils._param_validation import Interval, StrOptions, generate_valid_param
 
 import maxmargin
-from maxmargin import AlternatingMarginClustering, PairwiseConstraints
+from maxmargin import AlternatingMarginClustering, MaxMarginClustering, PairwiseConstraints
 from maxmargin.cli import demo, info, methods
 from maxmargin.cli import main as cli
 from maxmargin.io import read_rows
@@ -120,6 +120,15 @@ def test_auto_writes_confidence_and_outliers_also_for_new_rows_and_blocks(folder
     assert run("predict m.skops new.npy")[1] == Path("n.csv").read_text()
 
 
+def test_predict_scores_the_rows_once(folder, run, monkeypatch):
+    assert run("fit d.csv -k 2 --n-resamples 1 --model m.skops")[0] == 0
+    passes, mapped = [], MaxMarginClustering._mapped
+    monkeypatch.setattr(
+        MaxMarginClustering, "_mapped", lambda *args: passes.append(1) or mapped(*args)
+    )
+    assert "outlier" in run("predict m.skops d.csv")[1] and len(passes) == 1
+
+
 def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run, run_json):
     four = make_blobs(80, 4, centers=4, center_box=(-20, 20), random_state=2)[0]
     np.save("four.npy", four)
@@ -211,6 +220,18 @@ def test_known_labels_are_kept(folder, run_json):
     labels = told["labels"]
     assert code == 0 and told["known_labels"] == {"blue": labels[30], "red": labels[0]}
     assert labels[0] != labels[1] == labels[30]
+
+
+def test_names_of_known_labels_are_written(folder, run):
+    put_kinds({0: "7", 30: "12"})  # names that are numbers, too
+    line = "fit d.csv -k 3 --id-column who --partial-labels kind --n-resamples 0"
+    assert run(f"{line} --out l.csv --model m.skops")[0] == 0
+    lines = [line.split(",")[:3] for line in Path("l.csv").read_text().splitlines()]
+    assert lines[0] == ["who", "cluster", "class"]
+    names = dict(line[1:] for line in lines[1:])
+    assert names == {lines[1][1]: "7", lines[31][1]: "12"} | {"2": ""}
+    again = run("predict m.skops d.csv --id-column who")[1].splitlines()
+    assert [line.split(",")[:3] for line in again] == lines
 
 
 def test_bad_known_labels_are_explained(folder, run):
@@ -329,6 +350,8 @@ def test_options_of_the_two_way_method_reach_it(run):
 def test_help_tells_what_each_method_takes_and_its_defaults(run):
     told = " ".join(run("fit --help")[1].split())
     assert re.search(r"--loss VALUE .* \(alternating: \{.*\} \[laplacian\]; pairwise: ", told)
+    assert told.startswith("usage: maxmargin fit [options] DATA Cluster the rows")
+    assert told.index("--out") < told.index("--method METHOD") < told.index("--memory")
     assert re.search(r"--degree VALUE [^()]+ \([^()]+: float \[3\]\)", told)
     assert re.search(r"--seed(?: VALUE)?, --random-state VALUE [^()]+ \(default: 0\)", told)
 

@@ -249,6 +249,41 @@ def test_fit_predict_label_and_python_agree_on_all_rows(run, monkeypatch):
     assert load_model("m.skops").predict(frame).tolist() == labels
 
 
+def test_predict_tells_cells_that_it_cannot_read(run):
+    _, frame = census(40)
+    frame.to_csv("t.csv", index=False)
+    run("fit t.csv -k 2 --drop job --n-resamples 0 --model m.skops")
+    assert run("predict m.skops t.csv")["warnings"] == []
+    strings = frame.astype(str)
+    strings.loc[3, "since"], strings.loc[4:5, "owner"], strings.loc[6, "hours"] = "May", "?!", "x"
+    strings.loc[7:8, "town"], strings.loc[9, "since"] = "Rome", ""
+    strings.to_csv("n.csv", index=False)
+    told = sorted(run("predict m.skops n.csv")["warnings"])
+    missing = "they are treated as missing"
+    assert told == [
+        f"column 'hours': 1 cell with no number, such as 'x'; {missing}",
+        "column 'owner': 2 cells with a level not seen in the fit, such as '?!'; they count as no "
+        "level",
+        f"column 'since': 1 cell with no date that can be read, such as 'May'; {missing}",
+        "column 'town': 2 cells with a level not seen in the fit, such as 'Rome'; they count as "
+        "rare levels",
+    ]
+
+
+def test_label_shows_rows_in_columns_and_says_how_to_go_on(run, monkeypatch, capsys):
+    _, frame = census(40)
+    frame.insert(0, "who", [f"person number {i}" for i in range(40)])
+    frame.to_csv("t.csv", index=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    assert cli.main(["label", "t.csv", "-k", "2", "--drop", "job"]) == 0
+    out, err = capsys.readouterr()
+    shown = err[err.index(" " * 6) :].splitlines()[:6]
+    starts = [[m.start() for m in re.finditer(r"(?<=  )\S", line)] for line in shown]
+    assert all(row == starts[0] for row in starts) and len(starts[0]) == 2
+    assert "No constraints" not in err and "these are the clusters without answers" in out
+    assert "wrote t.links.csv (answers)" in out and "run the same command again" in out
+
+
 def test_words_of_text_tell_the_clusters(run):
     _, frame = census(40)
     frame.to_csv("t.csv", index=False)

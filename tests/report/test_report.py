@@ -66,6 +66,18 @@ def test_a_report_agrees_with_predict(wine, mixed):
     agrees(plain, wine[1].to_numpy(), report(plain, wine[1].to_numpy()))
 
 
+def test_cards_are_ordered_by_confidence_and_leave_out_columns_that_tell_nothing(wine):
+    X = wine[1].iloc[:, [6, 9, 12]].assign(nothing=1.0)
+    model = MaxMarginClustering(3, n_resamples=2, random_state=0).fit(X)
+    level = model.confidence(X)
+    for c, cluster in enumerate(report(model, X).view["clusters"]):
+        mine = np.sort(level[model.labels_ == c])
+        np.testing.assert_array_equal(level[cluster["unsure"]], mine[: len(cluster["unsure"])])
+        np.testing.assert_array_equal(level[cluster["certain"]], mine[:-7:-1])
+        told = [(abs(f["difference"]), f["importance"]) for f in cluster["features"]]
+        assert told and all(apart >= 0.5 or share >= 0.01 for apart, share in told)
+
+
 def test_a_report_of_many_rows_shows_some_and_counts_all(monkeypatch, wine):
     model, X = wine
     many = pd.concat([X] * 3, ignore_index=True)

@@ -6,6 +6,8 @@ The labels are those of ``predict`` on all rows. Points, cells and pictures are 
 from __future__ import annotations
 
 import warnings
+from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -14,18 +16,19 @@ from scipy.special import softmax
 from sklearn.decomposition import PCA
 
 from .._core.model import lead_of
-from ..display import _project, row_margins
+from ..display import _project, row_margins, scored_rows
 from ._rows import Rows
 
 SHOWN_ROWS = 4000
 SHOWN_COLUMNS = 40
 FEATURES = 8  # of a cluster's card
+LEAST_IMPORTANCE = 0.01  # of a column on a card that hardly differs
 CARD_ROWS = 6  # most and least certain rows of a card
 CELL_BYTES = PICTURE_BYTES = 3_500_000
 
 
 def fitted_view(
-    model: Any, rows: Rows, labels: Any = None, scores: Any = None, explain: bool = True
+    model: Any, rows: Rows, labels: Any = None, scored: Any = None, explain: bool = True
 ) -> dict[str, Any]:
     """Return everything that the data and the fitted model determine.
 
@@ -37,19 +40,18 @@ def fitted_view(
         Rows as ``model.predict`` accepts them.
     labels : ndarray of shape (n_samples,), optional
         Clusters of the rows; by default those of ``predict``.
-    scores : ndarray of shape (n_samples, n_clusters), optional
-        ``model.decision_function`` of all rows, if it is known.
+    scored : tuple, optional
+        ``scored_rows`` of all rows, if it is known.
     explain : bool, default=True
         Whether to find the columns that set clusters apart.
     """
-    if scores is None:
-        scores = np.asarray(_quietly(model.decision_function, rows.X))
+    scores, told = scored or _quietly(partial(scored_rows, model), rows.X)
     labels = scores.argmax(axis=1) if labels is None else np.asarray(labels)
     k, last = scores.shape[1], last_step(model)
-    certain, unsure = _card_rows(labels, scores)
+    measure, level = _certainty(scores, told)
+    certain, unsure = _card_rows(labels, scores, level)
     shown = _shown(rows.n, np.concatenate([*certain, *unsure]))
     Z = model[:-1].transform(rows.take(shown)) if last is not model else rows.take(shown)
-    measure, level = _certainty(last, Z, scores[shown])
     features = _features(model, rows, labels, shown) if explain else {}
     columns = _columns(rows, features)
     sizes = np.bincount(labels, minlength=k)
@@ -57,17 +59,18 @@ def fitted_view(
         "n_rows": rows.n,
         "n_columns": rows.X.shape[1],
         "n_clusters": k,
+        "names": [] if (names := getattr(last, "known_names_", None)) is None else names.tolist(),
         "points": {
             "row": shown.tolist(),
             "label": labels[shown].tolist(),
-            "level": np.round(level, 3).tolist(),
+            "level": np.round(level[shown], 3).tolist(),
             "maps": _maps(Z, scores[shown]),
         },
         "measure": measure,
         "clusters": [
             {
                 "size": int(sizes[c]),
-                "level": _mean(level[labels[shown] == c]),
+                "level": _mean(level[labels == c]),
                 "certain": certain[c].tolist(),
                 "unsure": unsure[c].tolist(),
                 "features": features.get(c, []),
@@ -135,22 +138,22 @@ def _shown(n: int, needed: np.ndarray) -> np.ndarray:
     return np.union1d(sample, needed).astype(np.int64)
 
 
-def _card_rows(labels: np.ndarray, scores: np.ndarray) -> tuple[list, list]:
-    """Return the rows with the largest and the smallest margins of every cluster."""
+def _card_rows(labels: np.ndarray, scores: np.ndarray, level: np.ndarray) -> tuple[list, list]:
+    """Return the most and the least certain rows of every cluster; equal ones by their margins."""
     margins = lead_of(scores, labels) if scores.shape[1] > 1 else scores[:, 0]
     certain, unsure = [], []
     for cluster in range(scores.shape[1]):
         mine = np.flatnonzero(labels == cluster)
-        order = mine[np.argsort(-margins[mine], kind="stable")]
+        order = mine[np.lexsort((-margins[mine], -level[mine]))]
         certain.append(order[:CARD_ROWS])
         unsure.append(order[CARD_ROWS:][::-1][:CARD_ROWS])
     return certain, unsure
 
 
-def _certainty(last: Any, Z: Any, scores: np.ndarray) -> tuple[str, np.ndarray]:
+def _certainty(scores: np.ndarray, told: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
     """Return what points show by their size, and its values from 0 to 1."""
-    if hasattr(last, "_calibration"):
-        return "confidence", np.asarray(_quietly(last.confidence, Z))
+    if "confidence" in told:
+        return "confidence", told["confidence"]
     margins = np.maximum(row_margins(scores), 0.0)
     return "relative margin", np.minimum(margins / max(np.quantile(margins, 0.95), 1e-300), 1.0)
 
@@ -204,16 +207,17 @@ def _short(values: np.ndarray) -> list[float]:
 
 
 def _features(model: Any, rows: Rows, labels: np.ndarray, shown: np.ndarray) -> dict[int, list]:
-    """Return the columns that set every cluster apart."""
+    """Return the columns that set every cluster apart, at least one; others are left out."""
     if getattr(last_step(model), "kernel", None) == "precomputed":
         return {}
-    from ..inspection import explain_clusters
+    from ..inspection import NOTABLE, explain_clusters
 
     table = explain_clusters(model, rows.take(shown), rows.names, labels=labels[shown])
     found: dict[int, list] = {}
     for record in table.to_dict("records"):
         mine = found.setdefault(int(record["cluster"]), [])
-        if len(mine) < FEATURES:
+        tells = abs(record["difference"]) >= NOTABLE or record["importance"] >= LEAST_IMPORTANCE
+        if not mine or (tells and len(mine) < FEATURES):
             mine.append(
                 {
                     "feature": record["feature"],
@@ -234,7 +238,7 @@ def _columns(rows: Rows, features: dict[int, list]) -> dict[str, list]:
         return {"names": ["largest values"], "places": [], "spreads": [None]}
     places = list(range(len(rows.names)))
     if len(places) > SHOWN_COLUMNS:
-        cards = (item["feature"] for c in zip(*features.values()) for item in c)
+        cards = (item["feature"] for c in zip_longest(*features.values()) for item in c if item)
         at = {name: j for j, name in enumerate(rows.names)}
         first = dict.fromkeys(at[name] for name in cards)
         places = sorted(list(dict.fromkeys([*first, *places]))[:SHOWN_COLUMNS])

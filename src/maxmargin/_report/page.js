@@ -208,7 +208,7 @@ function featureTable(view, cluster, c) {
     const length = 50 * Math.abs(f.difference ?? 0) / widest;
     const bar = el("i", { style: { background: colour(c), width: `${length}%`, left: `${f.difference < 0 ? 50 - length : 50}%` } });
     return el("tr", {}, el("td", {}, f.feature), el("td", { title: short(f.difference) }, el("div", { class: "axis" }, bar)),
-      ...[f.typical, f.rest].map((text) => el("td", { class: /^[-+.\de]*$/.test(text) ? "num" : "" }, text)), el("td", { class: "num" }, f.importance == null ? "–" : percent(f.importance)));
+      ...[f.typical, f.rest].map((text) => el("td", { class: /^[-+.\de]*$/.test(text) ? "num" : "" }, text)), el("td", { class: "num" }, f.importance == null ? "–" : f.importance < 0.01 ? "below 1 %" : percent(f.importance)));
   })));
   // A pixel says little by itself.
   return view.columns.length ? table : el("details", {}, el("summary", {}, "columns that set it apart"), table);

@@ -34,6 +34,7 @@ from .._report._rows import Rows
 from .._report._view import fitted_view, last_step, number_view
 from ..active import PairQueries, suggested_pairs
 from ..constraints import PairwiseConstraints
+from ..display import scored_rows
 from ..metrics import clustering_accuracy
 
 RELATIONS = ("same", "different", DONT_KNOW)
@@ -492,8 +493,8 @@ class ClusterExplorer:
         """Put a new fit in the place of the last one, whole."""
         last = last_step(model)
         Z = self.rows.X if last is model else self._prepared_rows()
-        scores = np.asarray(last.decision_function(Z))
-        view = fitted_view(model, self.rows, labels, scores, explain=self.rows.has_cells)
+        scored = scored_rows(last, Z)
+        view = fitted_view(model, self.rows, labels, scored, explain=self.rows.has_cells)
         if self._number_view is None:
             self._number_view = number_view(model, self.rows, NUMBER_ROWS) or {}
         view |= {"title": self.title, "number": self._number_view or None}
@@ -503,7 +504,7 @@ class ClusterExplorer:
         moved = None if self.labels is None else self._difference(self.labels, labels)
         encoded = json.dumps(view, allow_nan=False, separators=(",", ":")).encode()
         with self._lock:
-            self.model, self.labels, self.scores = model, labels, scores
+            self.model, self.labels, self.scores = model, labels, scored[0]
             self._view, self._columns, self._moved = encoded, columns, moved
             self.fit_number += 1
 

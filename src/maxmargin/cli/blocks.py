@@ -20,10 +20,11 @@ NOT_IN_BLOCKS = ("partial_labels", "links", "standardize", "plot", "id_column")
 
 def add_blocks(parser: argparse.ArgumentParser) -> None:
     """Declare how to read files that do not fit into memory."""
+    add = parser.add_argument_group("files larger than memory").add_argument
     within = "read DATA (parquet, npy, zarr) block by block, within this much memory: 2GiB"
-    parser.add_argument("--memory", metavar="SIZE", type=size_of, help=within)
+    add("--memory", metavar="SIZE", type=size_of, help=within)
     where = "spread the work over a dask cluster: tcp://host:8786, or local"
-    parser.add_argument("--dask", metavar="ADDRESS", help=where)
+    add("--dask", metavar="ADDRESS", help=where)
 
 
 def size_of(text: str) -> int:

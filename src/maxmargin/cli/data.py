@@ -23,6 +23,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     add("data", metavar="DATA", help="csv, tsv, txt (also .gz), parquet, npy, npz or svmlight file")
     add("--id-column", metavar="NAME", help="the column that names the rows")
     add("--drop", metavar="NAME,...", action="append", default=[], help="columns to leave out")
+    add = parser.add_argument_group("how to read DATA").add_argument
     header = "whether the first line of a csv file holds names (default: look)"
     add("--header", action=argparse.BooleanOptionalAction, help=header)
     formats = ["csv", "parquet", "npy", "npz", "svmlight"]
@@ -32,7 +33,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
     """Declare where labels, the model and a picture go."""
     about = {
-        "out": "write cluster and margin of each row, with --method auto also its confidence and "
+        "out": "write cluster and margin of each row, its class if --partial-labels named any, "
+        "with --method auto also its confidence and "
         "whether it is an outlier (0 or 1): .csv, .parquet, or .npy with the cluster alone",
         "model": "save the model: .skops, .joblib",
         "plot": "draw the clusters: .png, .pdf, .svg",
@@ -43,7 +45,7 @@ def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Declare what becomes of the columns."""
-    add = parser.add_argument
+    add = parser.add_argument_group("what becomes of the columns").add_argument
     about = "bring numbers to unit variance (default: only if columns of other kinds are used)"
     add("--standardize", action="store_true", help=about)
     kinds = "take a column as number, category, date or text, or drop it (default: by its values)"
@@ -186,6 +188,7 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     from sklearn.compose import ColumnTransformer
 
     from maxmargin.io import DataError, read_rows, read_table
+    from maxmargin.tables import unread_cells
 
     names: Any = getattr(model, "feature_names_in_", None)
     id_name = args.id_column or "id"
@@ -202,6 +205,8 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     check_columns(args, frame, names)
     if not mixed and not _complete_numbers(frame[names]):
         read_rows(args.data, columns=names, **reading(args))  # says what is wrong
+    for told in unread_cells(model[0], frame) if mixed else ():
+        warnings.warn(told, UserWarning, stacklevel=2)
     ids, id_name = found_ids(frame.drop(columns=names), table.ids, id_name)
     X = frame[names] if mixed else plain_rows(frame[names])
     return Rows(X, None, [], ids, id_name, None, table.source)
@@ -252,37 +257,30 @@ def standardizer(X: Any) -> Any:
     return StandardScaler(with_mean=not sparse.issparse(X))
 
 
-def label_columns(model: Any, rows: Rows, scores: Any = None) -> dict[str, Any]:
-    """Return what stands beside the labels in a file: margins, certainty and ids.
+def label_columns(
+    model: Any, labels: Any, rows: Rows, scores: Any, certainty: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what stands beside the labels in a file: classes, margins, certainty and ids."""
+    import numpy as np
 
-    Without scores the rows are those of the fit, of which certainty is known.
-    """
     from maxmargin.display import row_margins
 
-    margins = row_margins(model.decision_function(rows.X) if scores is None else scores)
-    return {
-        "margins": margins,
-        **certainty(model, rows.X, fitted=scores is None),
-        "ids": rows.ids,
-        "id_name": rows.id_name,
-    }
+    beside: dict[str, Any] = {"margins": row_margins(scores), **certainty}
+    known = getattr(_last(model), "known_names_", None)
+    if known is not None:  # clusters without a known label have no name
+        names = np.append(known, [""] * (scores.shape[1] - len(known)))
+        beside = {"classes": names[labels], **beside}
+    return {**beside, "ids": rows.ids, "id_name": rows.id_name}
 
 
-def certainty(model: Any, X: Any, fitted: bool = False) -> dict[str, Any]:
-    """Return confidence and outliers, for the method that tells."""
-    if fitted:
-        last = model[-1] if hasattr(model, "steps") else model
-        names = {"confidence": "confidence_", "outliers": "is_outlier_"}
-        return {key: getattr(last, name) for key, name in names.items() if hasattr(last, name)}
-    if hasattr(model, "steps"):
-        model, X = model[-1], model[:-1].transform(X)
-    # A fit with constraints or without resamples does not have all of them.
-    found = {}
-    if hasattr(model, "_calibration"):
-        found["confidence"] = model.confidence(X)
-    if hasattr(model, "_outliers"):
-        found["outliers"] = model.is_outlier(X)
-    return found
+def fitted_certainty(model: Any) -> dict[str, Any]:
+    """Return confidence and outliers of the rows of the fit, for the method that tells."""
+    last, names = _last(model), {"confidence": "confidence_", "outliers": "is_outlier_"}
+    return {key: getattr(last, name) for key, name in names.items() if hasattr(last, name)}
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if hasattr(model, "steps") else model
 
 
 def check_outputs(args: argparse.Namespace, *names: str) -> None:
@@ -330,8 +328,13 @@ def write_results(args: argparse.Namespace, model: Any, labels: Any, rows: Any) 
     with atomic_writes(list(asked.values())) as partials:
         to = dict(zip(asked, partials))
         if "out" in to:
-            in_memory = isinstance(rows, Rows)
-            beside = label_columns(model, rows) if in_memory else certainty(model, rows)
+            if isinstance(rows, Rows):
+                scores = model.decision_function(rows.X)
+                beside = label_columns(model, labels, rows, scores, fitted_certainty(model))
+            else:
+                beside = {"confidence": model.confidence} if hasattr(model, "_calibration") else {}
+                beside |= {"outliers": model.is_outlier} if hasattr(model, "_outliers") else {}
+                beside = {key: method(rows) for key, method in beside.items()}
             write_labels(to["out"], labels, **beside)
         if "model" in to:
             save_model(model, to["model"])

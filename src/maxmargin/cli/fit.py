@@ -20,20 +20,21 @@ EXAMPLE = "maxmargin fit people.csv -k 2 --id-column name --out labels.csv --mod
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    data.add_data(parser)
+    """Declare the arguments, the commonest first."""
     add = parser.add_argument
     chosen = "number of clusters (default: found by the density of the rows)"
     add("-k", "--n-clusters", type=positive, metavar="K", help=chosen)
-    method = "clustering method (default: auto, which needs no settings)"
-    add("--method", choices=list(METHODS), default="auto", help=method)
+    data.add_outputs(parser, "out", "model", "plot")
+    data.add_data(parser)
+    method = f"{', '.join(METHODS)} (default: auto, which needs no settings)"
+    add("--method", choices=list(METHODS), default="auto", help=method, metavar="METHOD")
+    add = parser.add_argument_group("what is known about the rows").add_argument
     known = "the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown"
     add("--partial-labels", metavar="COLUMN", help=known)
     links = "must-links and cannot-links between rows, as label writes them (auto, pairwise)"
     add("--links", metavar="FILE", help=links)
     data.add_columns(parser)
     add_blocks(parser)
-    data.add_outputs(parser, "out", "model", "plot")
     add_options(parser)
 
 
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     """Read all rows, fit and write; return rows, ids, time, files and what else is told."""
+    import numpy as np
+
     rows = data.read_data(args, args.partial_labels)
     partial, classes = _known_labels(rows, args.partial_labels, args.n_clusters)
     links = _links(args, rows)
@@ -84,6 +87,8 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     _warn_if_unstable(estimator)
     labels = estimator.labels_
     known = {name: int(labels[partial == code][0]) for code, name in enumerate(classes)}
+    if classes:  # also names that are numbers, which the estimator does not keep
+        estimator.known_names_ = np.asarray(classes)
     more = {"columns": [asdict(column) for column in rows.columns], "known_labels": known}
     if rows.columns:
         from maxmargin.inspection import describe_clusters
@@ -193,7 +198,6 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     yield data.table_of(columns, zip(*columns.values()))
     yield from result.get("descriptions", [])
     yield from result.get("report", [])
-    yield f"objective {result['objective']:.6g}"
     for name, cluster in result["known_labels"].items():
         yield f"known label {name!r} is cluster {cluster}"
     if result["wrote"]:

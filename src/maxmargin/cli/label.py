@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ KEYS = {
 }  # fmt: skip
 METHODS = ("pairwise", "auto")
 SHOWN_COLUMNS = 20
+WIDEST = 36  # characters of a cell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +58,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         options = {"on_conflict": "soft", **options}
     estimator = build_estimator(args.method, args.n_clusters, options)
     rows = data.read_data(args)
+    # Before the first answer there are none, as a matter of course.
+    warnings.filterwarnings("ignore", message="No constraints and no partial_labels")
     steps = rows.transformer
     fitted_on = rows.X if steps is None else steps.fit_transform(rows.X)
     mark = data.checksum(args.data)
@@ -165,11 +169,11 @@ def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:
     Examples
     --------
     >>> import numpy as np
-    >>> for line in side_by_side(np.array([[1.0, 5.0], [1.0, 9.0]]), None, 0, 1):
-    ...     print(line.split())
-    ['row', '0', 'row', '1']
-    ['2', '5', '9']
-    ['1', '1', '1']
+    >>> for line in side_by_side(np.array([[1.0, 1234.5], [1.0, 9.0]]), None, 0, 1):
+    ...     print(line)
+       row 0   row 1
+    2  1234.5  9
+    1  1       1
     """
     import pandas as pd
     from scipy import sparse
@@ -184,14 +188,23 @@ def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:
     apart = {
         name: _apart(pair[name], pd.DataFrame(sampled).iloc[:, j]) for j, name in enumerate(names)
     }
-    heads = [f"row {i}" if ids is None else str(ids[i]) for i in (a, b)]
-    yield f"{'':<10}{heads[0]:>12} {heads[1]:>12}"
     order = sorted(names, key=lambda name: -apart[name])
-    for name in order[:SHOWN_COLUMNS]:
-        left, right = (f"{v:.6g}" if isinstance(v, float) else str(v) for v in pair[name].tolist())
-        yield f"  {name[:14]:<8}{left:>12} {right:>12}"
+    lines = [["", *(f"row {i}" if ids is None else str(ids[i]) for i in (a, b))]]
+    lines += [[name, *map(_cell, pair[name].tolist())] for name in order[:SHOWN_COLUMNS]]
+    lines = [
+        [text if len(text) <= WIDEST else text[: WIDEST - 1] + "…" for text in line]
+        for line in lines
+    ]
+    wide = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, wide)).rstrip()
     if len(order) > SHOWN_COLUMNS:
-        yield f"  ... {len(order) - SHOWN_COLUMNS} more columns, which differ less"
+        yield f"... {len(order) - SHOWN_COLUMNS} more columns, which differ less"
+
+
+def _cell(value: Any) -> str:
+    """Return a value in few characters; days have no time."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")
 
 
 def _apart(two: Any, column: Any) -> float:
@@ -230,11 +243,17 @@ def _say(line: str) -> None:
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what came of the answers."""
     counts = ", ".join(f"{count} {name}" for name, count in result["answers"].items())
-    yield f"{data.plural(sum(result['answers'].values()), 'answer')}: {counts}"
-    yield f"{data.plural(result['violated'], 'link')} broken by the clusters"
+    if total := sum(result["answers"].values()):
+        yield f"{data.plural(total, 'answer')}: {counts}"
+        yield f"answers that the clusters contradict: {result['violated']}"
+    else:
+        yield "no answer was given: these are the clusters without answers"
     rows = [
         (str(j), f"{size:,}", f"{size / result['n_rows']:.1%}")
         for j, size in enumerate(result["cluster_sizes"])
     ]
     yield data.table_of(("cluster", "rows", "share"), rows)
     yield data.told_files(result["wrote"])
+    yield "to go on with the questions, run the same command again"
+    if "labels" not in result["wrote"]:
+        yield "to save the clusters of the rows, add --out labels.csv"

@@ -66,8 +66,10 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name == only:
-            sub.add_argument("--json", action="store_true", help="print one JSON object only")
             command.add_arguments(sub)
+            sub.add_argument("--json", action="store_true", help="print one JSON object only")
+            words = [str(action.metavar) for action in sub._actions if not action.option_strings]
+            sub.usage = " ".join([sub.prog, "[options]", *words])
     return parser
 
 

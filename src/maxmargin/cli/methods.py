@@ -79,8 +79,13 @@ def add_options(
                 kind, text = described.get(name, ("any", ""))
                 values.setdefault(name, {}).setdefault(f"{kind} [{default}]", []).append(method)
                 about[name] = about.get(name) or text
-    group = parser.add_argument_group("options of the methods, with their values and [defaults]")
+    first = next(iter(methods))
+    default = parser.add_argument_group(
+        f"settings of the default method, {first}, and others, with their values and [defaults]"
+    )
+    others = parser.add_argument_group("settings of other methods alone")
     for name, kinds in values.items():
+        group = default if any(first in those for those in kinds.values()) else others
         told = "; ".join(f"{', '.join(methods)}: {kind}" for kind, methods in kinds.items())
         is_seed = name == "random_state"
         group.add_argument(

@@ -22,14 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Put new rows into the clusters of a saved model."""
+    from maxmargin.display import scored_rows
     from maxmargin.io import write_labels
     from maxmargin.persistence import load_model
 
     data.check_outputs(args, "out")
     model = load_model(args.model)
     rows = data.new_rows(args, model)
-    scores = model.decision_function(rows.X)
-    labels, beside = scores.argmax(axis=1), data.label_columns(model, rows, scores)
+    scores, certainty = scored_rows(model, rows.X)
+    labels = scores.argmax(axis=1)
+    beside = data.label_columns(model, labels, rows, scores, certainty)
     result = {"data": rows.source, "model": args.model, "n_rows": len(labels)}
     if args.out:
         write_labels(args.out, labels, **beside)
@@ -45,6 +47,6 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
         yield f"{data.plural(result['n_rows'], 'row')}; {data.told_files(result['wrote'])}"
         return
     text = io.StringIO()
-    keys = ("labels", "margins", "confidence", "outliers", "ids", "id_name")
+    keys = ("labels", "classes", "margins", "confidence", "outliers", "ids", "id_name")
     write_labels(text, **{key: result[key] for key in keys if key in result})
     yield text.getvalue().rstrip("\n")

@@ -22,7 +22,7 @@ from .._core.dedup import FitInput
 from .._core.model import Decided, Model, decisions, lead_of, margin_block
 from .._core.rows import Block
 from .._data.source import BlockResult, RowSource
-from ._outliers import Outliers, outlier_block
+from ._outliers import Outliers, outlier_block, scored_block
 from ._resampling import Resamples, rematched
 
 COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
@@ -178,13 +178,27 @@ def probability_block(
     return (), calibration.of_scores(scores, block.features.own_places(block.data))
 
 
-def confidence_block(
-    block: Block, parts: Any, *model: Any, calibration: Calibration, outliers: Outliers
+def certainty_block(
+    block: Block,
+    parts: Any,
+    *model: Any,
+    calibration: Calibration,
+    outliers: Outliers,
+    with_scores: bool,
 ) -> BlockResult:
-    """Block function: the largest probability, reduced for outliers."""
-    largest = probability_block(block, parts, *model, calibration=calibration)[1].max(axis=1)
-    typical = outliers.typicality(outliers.of_rows(block.features.metric, block.data)[:, 1])
-    return (), (largest * typical)[:, None]
+    """Block function: scores of the clusters if asked for, confidence, p-value as an outlier.
+
+    The confidence is the largest probability, reduced for outliers.
+    """
+    if outliers.has_neighbours_of(block.features.metric):
+        found = partial(scored_block, outliers=outliers)(block, parts, *model)[1]
+        scores, p_values = found[:, :-2], found[:, -1]
+    else:
+        scores = margin_block(block, parts, *model)[1]
+        p_values = outliers.of_rows(block.features.metric, block.data)[:, 1]
+    largest = calibration.of_scores(scores, block.features.own_places(block.data)).max(axis=1)
+    columns = [largest * outliers.typicality(p_values), p_values]
+    return (), np.column_stack([scores, *columns] if with_scores else columns)
 
 
 def row_certainty(

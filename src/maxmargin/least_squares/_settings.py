@@ -237,7 +237,10 @@ class Details:
         if data.has_known:
             count = int((data.known >= 0).sum())
             yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
-        yield f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%}."
+        yield (
+            f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} (the share of rows whose "
+            "cluster the other rows predict)."
+        )
 
 
 def label_problem(
