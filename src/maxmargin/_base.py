@@ -59,15 +59,12 @@ from ._core.features import (
     kernel_params,
 )
 from ._core.init import fit_with_known
-from ._core.links import Links
 from ._core.model import (
-    Decided,
     Model,
-    cluster_numbers,
     label_block,
     lead_losses,
     margin_block,
-    trained,
+    published,
 )
 from ._core.rows import Block, Rows
 from ._data import row_source
@@ -134,6 +131,10 @@ class BaseMarginClustering(
     _takes_blocks = True  # whether rows may be in a file, on a cluster or on a device
     _merges_rows = True  # whether equal rows are merged into one of their total weight
     _on_host = False  # whether rows on a device are copied to the host
+    # Methods that only some estimators have: the links of constraints between n rows, and fitted
+    # attributes that follow from the final labels.
+    _checked_links: Any = None
+    _label_attributes: Any = None
 
     def _fit_model(self, data: FitInput) -> Model:
         """Cluster the rows; set nothing on the estimator."""
@@ -195,7 +196,7 @@ class BaseMarginClustering(
             weights = checked_weights(host_labels(sample_weight), n)
         if partial_labels is not None:
             known, checked.known_names_ = checked_partial_labels(host_labels(partial_labels), n, k)
-        links = self._checked_links(constraints, n, known)
+        links = self._checked_links and self._checked_links(constraints, n, known)
         rows = source
         if type(source) is not MemoryRows and (source.in_memory or n <= MERGE_ROWS):
             rows = MemoryRows(source.take(slice(None)))  # so that equal ones can be merged
@@ -308,10 +309,6 @@ class BaseMarginClustering(
         check_columns(self, source, reset)
         return source
 
-    def _checked_links(self, constraints: Any, n: int, known: np.ndarray | None) -> Links | None:
-        """Return constraints between rows, for the methods that use them."""
-        return None
-
     def _check_counts(self, X: RowSource, weights: np.ndarray | None) -> None:
         n = X.shape[0] if weights is None else int(np.count_nonzero(weights))
         k = 2 if self.n_clusters is None else self.n_clusters  # None: to be chosen
@@ -372,7 +369,7 @@ class BaseMarginClustering(
     ) -> None:
         """Set the fitted attributes; no other function does."""
         scale = model.features.scale
-        found, model = self._decided(model.in_raw_rows(), rows, weights, known)
+        found, model = published(model.in_raw_rows(), rows, weights, known, data.n_jobs)
         sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
         lightest, entropy = data.weights.min(), hasattr(self, "size_entropy")
         on_floor, told = model.sizes_told(sizes, lightest, data.whole, entropy)
@@ -388,7 +385,8 @@ class BaseMarginClustering(
             "stop_reason_": model.stop_reason,
             **model.extras,
         }
-        attributes |= self._label_attributes(attributes["labels_"], found, rows, data, model)
+        if self._label_attributes is not None:
+            attributes |= self._label_attributes(attributes["labels_"], found, rows, data, model)
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=5)
         if model.stop_reason == MAX_ITER:
@@ -402,36 +400,6 @@ class BaseMarginClustering(
             if name.endswith("_") or (name.startswith("_") and not name.startswith(FRAMEWORK)):
                 delattr(self, name)
         self.__dict__.update(attributes)
-
-    def _label_attributes(
-        self, labels: Any, found: Decided, rows: RowSource, data: FitInput, model: Model
-    ) -> dict[str, Any]:
-        """Return fitted attributes that follow from the final labels."""
-        return {}
-
-    def _decided(
-        self, model: Model, rows: RowSource, weights: np.ndarray | None, known: np.ndarray | None
-    ) -> tuple[Decided, Model]:
-        """Return the predicted labels, and the model with clusters in order of falling size."""
-        n, names = rows.shape[0], None
-        given = np.broadcast_to(-1, n) if known is None else known
-        held = np.broadcast_to(1.0, n) if weights is None else weights
-        found = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
-        if known is None:
-            order = cluster_numbers(found.sizes, found.first)
-            model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
-            if found.ties:  # predict breaks ties by the new numbers
-                again = trained(model, rows, held, model.kept(given), effective_n_jobs(self.n_jobs))
-                found, names = replace(again, further=found.further), None
-            else:
-                found = replace(found, sizes=found.sizes[order], exemplars=found.exemplars[order])
-        labels = rows.like(found.labels, names)
-        if labels is None:  # they are on a dask cluster: predict computes them again
-            labels = rows.map(label_block, model.features.rows(rows).block, model.shared())
-            if known is not None or model.held is not None:
-                fixed = rows.like(model.kept(given).astype(np.int32))
-                labels = labels * (fixed < 0) + fixed * (fixed >= 0)
-        return replace(found, labels=labels), model
 
     def _predict_attributes(self, model: Model, scale: float, checked: Any) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs, by name."""

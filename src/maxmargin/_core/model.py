@@ -65,10 +65,6 @@ class Model:
     details: Any = None
     scored: Any = None
 
-    def kept(self, known: np.ndarray) -> np.ndarray:
-        """Return the known labels, and those that constraints decided."""
-        return known if self.held is None else np.where(known >= 0, known, self.held)
-
     def in_raw_rows(self) -> Model:
         """Return the model of a linear kernel in terms of raw rows."""
         fmap = self.features
@@ -280,13 +276,19 @@ class Decided:
 
 
 def trained(
-    model: Model, rows: RowSource, weights: np.ndarray, known: np.ndarray, n_jobs: int
+    model: Model,
+    rows: RowSource,
+    weights: np.ndarray | None,
+    known: np.ndarray | None,
+    n_jobs: int,
 ) -> Decided:
     """Return the predictions for the training rows.
 
     If the method returned their scores, only rows with small leads are mapped again.
     """
     shared, n, k, scores = model.shared(), rows.shape[0], len(model.paths), model.scores
+    weights = np.broadcast_to(1.0, n) if weights is None else weights
+    known = np.broadcast_to(-1, n) if known is None else known
     further = None
     if scores is None:
         mapped = model.features.rows(rows, n_jobs)
@@ -317,6 +319,31 @@ def trained(
         first = np.where((earliest < count) & (first == n), start + earliest, first)
         start, ties = start + count, ties + tied
     return Decided(labels, lead, sizes, first, exemplars, ties, further)
+
+
+def published(
+    model: Model, rows: RowSource, weights: np.ndarray | None, known: np.ndarray | None, n_jobs: int
+) -> tuple[Decided, Model]:
+    """Return the predicted labels, and the model with clusters in order of falling size."""
+    if known is not None:
+        held = known if model.held is None else np.where(known >= 0, known, model.held)
+        model = replace(model, held=held)
+    found, names = trained(model, rows, weights, model.held, n_jobs), None
+    if known is None:
+        order = cluster_numbers(found.sizes, found.first)
+        model, names = model.renumbered(order), np.argsort(order).astype(np.int32)
+        if found.ties:  # predict breaks ties by the new numbers
+            again = trained(model, rows, weights, model.held, n_jobs)
+            found, names = replace(again, further=found.further), None
+        else:
+            found = replace(found, sizes=found.sizes[order], exemplars=found.exemplars[order])
+    labels = rows.like(found.labels, names)
+    if labels is None:  # they are on a dask cluster: predict computes them again
+        labels = rows.map(label_block, model.features.rows(rows).block, model.shared())
+        if model.held is not None:
+            fixed = rows.like(model.held.astype(np.int32))
+            labels = labels * (fixed < 0) + fixed * (fixed >= 0)
+    return replace(found, labels=labels), model
 
 
 def falling_sizes(labels: np.ndarray, weights: np.ndarray | None, k: int) -> np.ndarray:

@@ -109,7 +109,8 @@ class LocalRows:
         n = self.shape[0]
         out = tuple(np.empty(n, dtype) for dtype in made)
 
-        def work(start: int, stop: int) -> Any:
+        def work(start: int) -> Any:
+            stop = min(start + BLOCK, n)
             parts = [column[start:stop] for column in columns]
             # A column that repeats one value takes no memory until here.
             parts = [np.ascontiguousarray(p) if p.strides[0] == 0 else p for p in parts]
@@ -119,7 +120,7 @@ class LocalRows:
                 column[start:stop] = values
             return sums
 
-        return out, each_block(n, work, view.n_jobs)
+        return out, in_order(work, range(0, n, BLOCK), view.n_jobs)
 
     def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return what a block function gives for every row."""
@@ -132,12 +133,13 @@ class LocalRows:
         """Return the features of all rows in one array, mapped tile by tile."""
         Z = np.empty((self.shape[0], features.rank), features.dtype)
 
-        def work(start: int, stop: int) -> None:
+        def work(start: int) -> None:
+            stop = min(start + BLOCK, len(Z))
             part = self.take(slice(start, stop))
             for i in range(0, stop - start, TILE):
                 Z[start + i : min(start + i + TILE, stop)] = features.values(part[i : i + TILE])
 
-        deque(each_block(len(Z), work, n_jobs), maxlen=0)
+        deque(in_order(work, range(0, len(Z), BLOCK), n_jobs), maxlen=0)
         return MemoryRows(Z)
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
@@ -192,21 +194,6 @@ class MemoryRows(LocalRows):
         return MemoryRows(self.X[:, chosen])
 
 
-def each_block(n_rows: int, work: Callable[[int, int], Any], n_jobs: int = 1) -> Iterator[Any]:
-    """Call ``work(start, stop)`` on fixed blocks of rows; yield the results in order.
-
-    The blocks do not depend on ``n_jobs``. Work starts when the first result is requested, and few
-    results are kept in memory at a time.
-
-    Examples
-    --------
-    >>> list(each_block(20_000, lambda start, stop: stop - start))
-    [16384, 3616]
-    """
-    bounds = [(i, min(i + BLOCK, n_rows)) for i in range(0, n_rows, BLOCK)]
-    yield from in_order(lambda block: work(*block), bounds, n_jobs)
-
-
 def all_equal(column: np.ndarray) -> bool:
     """Return whether a column repeats one value, stored once."""
     return column.strides[0] == 0
@@ -224,23 +211,19 @@ def check_magnitude(X: Any) -> None:
         )
 
 
-def available_memory() -> float:
+def available_memory(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> float:
     """Return the bytes that this process can still allocate; infinity without psutil.
 
-    This is the machine's free memory, or that of the control group (a container) if it is less.
+    This is the machine's free memory, or what the limits of Linux control groups (containers) leave
+    if that is less.
     """
     try:
         import psutil
     except ImportError:
         return float("inf")
-    return float(min(psutil.virtual_memory().available, control_group_room()))
-
-
-def control_group_room(
-    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
-) -> float:
-    """Return the bytes that the limits of Linux control groups leave; infinity without a limit."""
-    room = float("inf")
+    room = float(psutil.virtual_memory().available)
     for line in own.read_text().splitlines() if own.exists() else ():
         _, kinds, name = line.split(":", 2)
         if kinds not in ("", "memory"):  # version 2, or version 1 with a folder for each kind

@@ -378,7 +378,8 @@ def _first_fit(
         places[chosen] = smaller.inverse
         smaller = replace(smaller, links=data.links.mapped(places))
     model = fit_least_squares(smaller, settings)
-    return trained(model, rows, weights, model.kept(known), data.n_jobs).labels, model
+    labels = trained(model, rows, weights, model.held, data.n_jobs).labels
+    return np.where(known >= 0, known, labels).astype(labels.dtype), model
 
 
 def kernel_map(

@@ -14,7 +14,8 @@ import numpy as np
 from .._core.links import Links
 from .._core.qp import CutPool
 from .._core.rows import Rows, scores, weighted_sum
-from .._data.source import each_block
+from .._data.source import BLOCK
+from .._threads import in_order
 from ._numba import class_losses, desired_clusters, free_losses, hu_losses, link_losses
 
 
@@ -89,12 +90,12 @@ class PairProblem:
         links, total = self.links, 0.0
         if self.constant > 0.0:
 
-            def block(start: int, stop: int) -> float:
-                part = slice(start, stop)
+            def block(start: int) -> float:
+                part = slice(start, start + BLOCK)
                 rows = S[part], at.labels[part], self.free_weights[part], codes[part]
                 return float(free_losses(*rows))
 
-            total += float(sum(each_block(len(S), block, self.rows.n_jobs)))
+            total += float(sum(in_order(block, range(0, len(S), BLOCK), self.rows.n_jobs)))
         ends = (links.first, links.second, links.same, links.weights)
         if self.hu:
             total += hu_losses(S, *ends, codes)
