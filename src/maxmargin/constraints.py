@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ._core.links import (
     Contradiction,
     Links,
     cannot_clique,
-    checked_count,
     checked_pairs,
     checked_weights,
     groups_of,
@@ -93,7 +93,10 @@ class PairwiseConstraints:
         must_weight: Any = None,
         cannot_weight: Any = None,
     ) -> None:
-        self.n_samples = checked_count(n_samples)
+        number = isinstance(n_samples, int | np.integer) and not isinstance(n_samples, bool)
+        if not number or n_samples < 0:
+            raise ValueError(f"n_samples must be a whole number of at least 0, got {n_samples!r}.")
+        self.n_samples = int(n_samples)
         self.must_link = checked_pairs(must_link, "must_link", self.n_samples)
         self.cannot_link = checked_pairs(cannot_link, "cannot_link", self.n_samples)
         self.must_weight = checked_weights(must_weight, "must_weight", self.must_link)
@@ -400,7 +403,15 @@ class PairwiseConstraints:
         the cannot-link between row 8 and row 0 contradicts a chain of 2 must-links: row 8 - row 1
         - row 0
         """
-        n, must, cannot = self._with_classes(partial_labels)
+        n, must, cannot = self.n_samples, self.must_link, self.cannot_link
+        if partial_labels is not None:  # one more row per known class, which its rows are linked to
+            known = np.asarray(partial_labels)
+            rows = np.flatnonzero(known >= 0)
+            classes = (n + np.unique(known[rows])).tolist()
+            apart = np.array(list(combinations(classes, 2)), np.int64).reshape(-1, 2)
+            must = np.concatenate([must, np.stack([rows, n + known[rows]], axis=1)])
+            cannot = np.concatenate([cannot, apart])
+            n += int(known.max()) + 1
         groups = groups_of(n, must)
         broken = np.flatnonzero(groups[cannot[:, 0]] == groups[cannot[:, 1]])
         if len(broken):
@@ -487,26 +498,12 @@ class PairwiseConstraints:
 
     def _checked_labels(self, labels: Any) -> np.ndarray:
         given = np.asarray(labels)
-        if given.shape != self.shape:
+        if given.shape != (self.n_samples,):
             raise ValueError(
                 f"labels must have one entry for each of the {self.n_samples} rows, got shape "
                 f"{given.shape}."
             )
         return given
-
-    def _with_classes(self, partial_labels: Any) -> tuple[int, np.ndarray, np.ndarray]:
-        """Return the links, with one more row per known class that its rows are linked to."""
-        if partial_labels is None:
-            return self.n_samples, self.must_link, self.cannot_link
-        known = np.asarray(partial_labels)
-        rows, n, k = np.flatnonzero(known >= 0), self.n_samples, int(known.max()) + 1
-        members = np.stack([rows, n + known[rows]], axis=1)
-        classes = n + np.unique(known[rows])
-        apart = np.array([(a, b) for a in classes for b in classes if a < b], np.int64).reshape(
-            -1, 2
-        )
-        must = np.concatenate([self.must_link, members])
-        return n + k, must, np.concatenate([self.cannot_link, apart])
 
 
 def checked_constraints(constraints: Any, n_samples: int) -> PairwiseConstraints:
@@ -516,9 +513,9 @@ def checked_constraints(constraints: Any, n_samples: int) -> PairwiseConstraints
             f"constraints must be a PairwiseConstraints, got {type(constraints).__name__}. Use "
             "PairwiseConstraints(n_samples, must_link=..., cannot_link=...)."
         )
-    if len(constraints) != n_samples:
+    if constraints.n_samples != n_samples:
         raise ValueError(
-            f"constraints are about {len(constraints)} rows, but X has {n_samples} rows."
+            f"constraints are about {constraints.n_samples} rows, but X has {n_samples} rows."
         )
     return constraints
 

@@ -83,13 +83,6 @@ class Links:
         return float(np.average(self.satisfied(labels), weights=self.weights))
 
 
-def checked_count(n_samples: Any) -> int:
-    """A number of rows, or an error."""
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 0:
-        raise ValueError(f"n_samples must be a whole number of at least 0, got {n_samples!r}.")
-    return int(n_samples)
-
-
 def checked_pairs(pairs: Any, name: str, n: int) -> np.ndarray:
     """Pairs of two different rows of n, or an error that names what is wrong."""
     given = np.asarray(pairs if isinstance(pairs, np.ndarray | Sequence) else list(pairs))

@@ -104,23 +104,14 @@ class PairProblem:
         total += class_losses(S, self.known_rows, self.known, self.known_weights, codes)
         return total, codes
 
-    def objective(self, coef: np.ndarray, S: np.ndarray) -> float:
-        """Equation (6) itself: the risk linearised where it is evaluated."""
-        return self.penalty(coef) + self.risk(S, self.linearise(S))[0]
-
-    def penalty(self, coef: np.ndarray) -> float:
-        """``alpha/2 |W|^2``."""
-        return 0.5 * self.alpha * float((coef * coef).sum())
+    def objective(self, coef: np.ndarray, S: np.ndarray, at: Linearisation) -> float:
+        """Equation (21); linearised where it is evaluated, equation (6) itself."""
+        return 0.5 * self.alpha * float((coef * coef).sum()) + self.risk(S, at)[0]
 
     def at_zero(self) -> float:
         """Objective of W = 0 without intercepts: every loss is 1, Hu's links cost nothing."""
         links = 0.0 if self.hu else float(self.links.weights.sum())
         return links + float(self.known_weights.sum()) + self.k * self.constant
-
-    @property
-    def supervised_rows(self) -> np.ndarray:
-        """Rows that occur in links or have a known class."""
-        return np.union1d(self.links.rows(), self.known_rows).astype(np.int64)
 
     def part(self, chosen: np.ndarray, free: bool = True) -> PairProblem:
         """The problem on some rows, in memory; their unlabelled weights keep their sum, or go."""
@@ -283,7 +274,7 @@ def solve_subgradient(
             converged = True
             break
     S = problem.scores(W)
-    value = problem.penalty(W) + problem.risk(S, at)[0]
+    value = problem.objective(W, S, at)
     return Solution(W, S, value, -np.inf, r, converged)
 
 
@@ -313,7 +304,7 @@ def solve_bundle(
     regularisation.
     """
     floor, zero = problem.constant, problem.at_zero()
-    best = _Point(coef, S, problem.penalty(coef) + problem.risk(S, at)[0])
+    best = _Point(coef, S, problem.objective(coef, S, at))
     look, bound, before, converged = best, -np.inf, np.inf, False
     pool = CutPool(coef.size)
     for passes in range(1, max_passes + 1):
@@ -371,7 +362,7 @@ def _line_search(
             low, slope_low = t, here
         else:
             high, slope_high = t, here
-    penalty = problem.penalty(best.coef)
+    penalty = 0.5 * problem.alpha * float((best.coef * best.coef).sum())
     t = min(values, key=lambda t: values[t] + t * linear + 0.5 * t * t * quadratic)
     value = penalty + values[t] + t * linear + 0.5 * t * t * quadratic
     if t == 0.0 or value >= best.value:

@@ -85,13 +85,9 @@ class Stage:
         at = problem.linearise((labels[:, None] == np.arange(problem.k)).astype(np.float64))
         zero = np.zeros((problem.k, problem.rows.shape[1]))
         found = solve_bundle(problem, at, zero, problem.scores(zero), tol=COMPARED, above=above)
-        new = self._state(found.coef, found.scores)
+        new = self.resume(found.coef, found.scores)
         value = max(found.value, new.value) if new.offset.any() else found.value
         return replace(new, convex_value=value, passes=found.passes)
-
-    def resume(self, coef: np.ndarray) -> State:
-        """Return the state of a model to continue from."""
-        return self._state(coef, self.problem.scores(coef))
 
     def step(self, state: State) -> State:
         """Solve the convex problem and linearise at its solution."""
@@ -100,14 +96,17 @@ class Stage:
             found = solve_subgradient(problem, state.at, self.rng, tol=self.tol)
         else:
             found = solve_bundle(problem, state.at, state.coef, state.scores, tol=self.tol)
-        new = self._state(found.coef, found.scores - state.offset)
+        new = self.resume(found.coef, found.scores - state.offset)
         passes = state.passes + found.passes
         return replace(new, convex_value=found.value, passes=passes, solved=found.converged)
 
-    def _state(self, coef: np.ndarray, S: np.ndarray) -> State:
+    def resume(self, coef: np.ndarray, S: np.ndarray | None = None) -> State:
+        """Return the state of a model to continue from; S are its scores without intercepts."""
+        S = self.problem.scores(coef) if S is None else S
         offset = self._prices(S)
         S = S + offset
-        return State(coef, offset, S, self.problem.linearise(S), self.problem.objective(coef, S))
+        at = self.problem.linearise(S)
+        return State(coef, offset, S, at, self.problem.objective(coef, S, at))
 
     def _prices(self, S: np.ndarray) -> np.ndarray:
         """Intercepts with which every cluster keeps its least weight."""
@@ -163,7 +162,8 @@ class Search:
         if starts is None:
             few = first if parted(problem) else None
             starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
-        if self.literal:
+        literal = self.solver == "subgradient"  # the paper's algorithm without changes
+        if literal:
             early = self._stage(first, weights)
             # The paper makes exactly three steps with the links only.
             states = [
@@ -174,7 +174,13 @@ class Search:
             alphas = [a for a in ALPHAS if ANNEAL_FROM >= a > alpha] if parted(problem) else []
             states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
         best = min((stage.resume(state.coef) for state in states), key=stage.objective)
-        outcome, compared = self._promised(stage, self._descend(stage, best), rivals)
+        outcome, values = self._descend(stage, best), []
+        for labels in rivals:  # whose objective the outcome is not to exceed
+            held = stage.hold(labels, above=outcome.objective)
+            values.append(held.convex_value)
+            if held.value < outcome.objective and not literal:
+                outcome = min(outcome, self._descend(stage, held), key=lambda o: o.objective)
+        ari = agreement(outcome.state.at.labels, rivals[0], problem.k)
         sizes = np.bincount(outcome.state.at.labels, self.weights, minlength=problem.k)
         if self.floor < self.least and sizes.min() < self.least:
             return replace(self, floor=self.least).run(alpha, given, rivals)
@@ -185,25 +191,7 @@ class Search:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return outcome, compared
-
-    def _promised(
-        self, stage: Stage, outcome: Outcome, rivals: list[np.ndarray]
-    ) -> tuple[Outcome, dict[str, float]]:
-        """Return an outcome that is not above the objective of rival labels."""
-        values = []
-        for labels in rivals:
-            held = stage.hold(labels, above=outcome.objective)
-            values.append(held.convex_value)
-            if held.value < outcome.objective and not self.literal:
-                outcome = min(outcome, self._descend(stage, held), key=lambda o: o.objective)
-        ari = agreement(outcome.state.at.labels, rivals[0], stage.problem.k)
         return outcome, {"objective": float(values[0]), "ari": ari}
-
-    @property
-    def literal(self) -> bool:
-        """Whether to run the paper's algorithm without changes."""
-        return self.solver == "subgradient"
 
     def _followed(
         self,
@@ -241,9 +229,10 @@ class Search:
 
     def _descend(self, stage: Stage, state: State, **given: Any) -> Outcome:
         settings: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol} | given
-        monotone = not self.literal and stage.floor == 0
+        literal = self.solver == "subgradient"
+        monotone = not literal and stage.floor == 0
         return descend(
-            stage, state, watch=self.watch, monotone=monotone, keep_last=self.literal, **settings
+            stage, state, watch=self.watch, monotone=monotone, keep_last=literal, **settings
         )
 
     def _first_part(self, problem: PairProblem) -> tuple[PairProblem, np.ndarray]:
@@ -251,7 +240,7 @@ class Search:
 
         With the rows' weights.
         """
-        n, few = problem.rows.shape[0], problem.supervised_rows
+        n, few = problem.rows.shape[0], np.union1d(problem.links.rows(), problem.known_rows)
         if parted(problem):
             return problem.part(few, free=problem.hu), self.weights[few]
         if n <= START_ROWS:
@@ -273,7 +262,7 @@ class Search:
         """Return the alpha that satisfies most held-out links, and ``cv_results_``."""
         if not parted(self.problem):
             return DEFAULT_ALPHA, {}
-        if self.literal:  # the alpha is no part of the paper's algorithm
+        if self.solver == "subgradient":  # the alpha is no part of the paper's algorithm
             return replace(self, solver="bundle").choose_alpha()
         few, weights = self._first_part(self.problem)
         points = self._points()
