@@ -344,7 +344,7 @@ class MaxMarginClustering(BaseMarginClustering):
         """Return the number of clusters, and the sentence about it if it was chosen."""
         if self.n_clusters is not None:
             return self.n_clusters, []
-        if data.has_known:
+        if (data.known >= 0).any():
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
         n, rng = data.X.shape[0], self._generator()
@@ -374,7 +374,8 @@ class MaxMarginClustering(BaseMarginClustering):
                 found["alternatives_"] = alternative_clusterings(own, *known)
         sentences = [*model.details.sentences(data, model.extras)]
         if "_outliers" in model.extras:
-            flags = found.get("is_outlier_", model.extras["_outliers"].fitted_flags)
+            flags = found.get("is_outlier_")
+            flags = model.extras["_outliers"].fitted_flags if flags is None else flags
             sentences.append(
                 f"Outliers at the level of {self.outlier_level:.2g}: {flags.sum():,} of "
                 f"{len(flags):,} rows."

@@ -15,7 +15,7 @@ from maxmargin.least_squares._label_search import (
     search_labels,
 )
 from maxmargin.least_squares._similarity import similarity_of
-from maxmargin.least_squares._size_search import mean_margin, regrouped, search_sizes
+from maxmargin.least_squares._size_search import mean_and_doubt, regrouped, search_sizes
 from maxmargin.metrics import adjusted_rand_score
 
 
@@ -80,7 +80,7 @@ def test_another_size_prior_needs_a_clearly_higher_margin():
     assert chosen.size_prior == 1.0
     assert adjusted_rand_score(y, found.labels) == 1
     assert margins[1.0] > margins[0.75] + 0.06
-    assert margins[1.0] == pytest.approx(mean_margin(problem, found.labels))
+    assert margins[1.0] == pytest.approx(mean_and_doubt(problem, found.labels)[0])
     cloud = np.random.default_rng(0).normal(size=(200, 2))
     chosen, _, margins = search_sizes(
         problem_of(cloud, 2), starts, [y.astype(np.int32)], list, None, quiet(), (0.75, 1.0)

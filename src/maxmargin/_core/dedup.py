@@ -76,11 +76,6 @@ class FitInput:
         """Number of rows the user gave."""
         return len(self.inverse)
 
-    @property
-    def has_known(self) -> bool:
-        """Whether some labels are known."""
-        return bool((self.known >= 0).any())
-
     def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
         """Return rows to fit on: all, or those with known labels, with links and random others."""
         n = len(self.weights)

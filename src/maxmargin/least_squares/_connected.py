@@ -40,22 +40,17 @@ def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.nd
     # Numbers on a line have large gaps by chance.
     if n < LEAST_ROWS * k or k < 2 or points.shape[1] < 2:
         return None
-    neighbours, distances = neighbours_of(points, min(LINKED, n - 1))
-    tree = _spanning_tree(neighbours, distances)
-    joined = _joined(tree, weights, k)
+    tree = _spanning_tree(*neighbours_of(points, min(LINKED, n - 1)))
+    least = float(weights.sum() * max(LEAST / k, LEAST_ROWS / n))  # of a group that is a cluster
+    joined = _joined(tree, weights, k, least)
     if joined is None:
         return None
     links = sparse.coo_array((np.ones(joined), (tree.row[:joined], tree.col[:joined])), (n, n))
     groups = connected_components(links, directed=False)[1]
-    large = np.flatnonzero(np.bincount(groups, weights) >= least_weight(weights, k))
+    large = np.flatnonzero(np.bincount(groups, weights) >= least)
     labels = np.full(groups.max() + 1, -1)
     labels[large] = np.arange(k)
     return _spread(labels[groups].astype(np.int32), tree)
-
-
-def least_weight(weights: np.ndarray, k: int) -> float:
-    """Weight from which a group of rows counts as a cluster."""
-    return float(weights.sum() * max(LEAST / k, LEAST_ROWS / len(weights)))
 
 
 def neighbours_of(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,9 +84,9 @@ def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_
     return sparse.coo_array((tree.data[order], (tree.row[order], tree.col[order])), (n, n))
 
 
-def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int) -> int | None:
-    """Number of the tree's links after which k large groups hold nearly all rows."""
-    least, total = least_weight(weights, k), float(weights.sum())
+def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int, least: float) -> int | None:
+    """Number of the tree's links after which k groups of a ``least`` weight hold nearly all."""
+    total = float(weights.sum())
     parent, size = list(range(len(weights))), weights.tolist()
     large, covered = sum(w >= least for w in size), sum(w for w in size if w >= least)
     found, complete = None, False

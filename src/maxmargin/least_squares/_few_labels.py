@@ -44,7 +44,7 @@ from .._core.model import Model, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
 from ._fit import fit_least_squares, kernel_map
-from ._graph import MixedMap, graph_similarity, mixed_map
+from ._graph import MixedMap, MixedTile, graph_similarity, mixed_map
 from ._label_models import CLUSTERS, GRAPH, KERNEL, RIDGES, Believed, Part, believed
 from ._settings import Details, Settings
 from ._similarity import factor_dtype, filled_matrix
@@ -123,20 +123,11 @@ class LabelledMap:
         return np.einsum("ihc,h->ic", softmax(scores, axis=2), self.weights)
 
 
-@dataclass(frozen=True)
-class LabelledTile:
-    """Raw rows, their map and, for rows that are landmarks, their places."""
-
-    map: LabelledMap
-    X: Any
-    own: np.ndarray
-
-    def scores(self, columns: np.ndarray) -> np.ndarray:
-        """Products of the probabilities and columns (k, c)."""
-        return self.scores_and_neighbours(columns)[0]
+class LabelledTile(MixedTile):
+    """A tile whose features are probabilities."""
 
     def scores_and_neighbours(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and the nearest landmarks in the metric."""
+        """Products of the probabilities and columns (k, c), and the nearest landmarks."""
         F = self.map.constants
         for fmap, own in zip(self.map.maps, self.map.columns):
             part, neighbours = fmap.tile(self.X, self.own).scores_and_neighbours(own)
@@ -236,23 +227,12 @@ class Probabilities:
 
 @dataclass(frozen=True)
 class KnownDetails:
-    """Results of a fit to known labels other than the model.
-
-    Attributes
-    ----------
-    chosen : ndarray
-        Rows of the input that were in the fit.
-    told : list of str
-        Sentences about the fit.
-    unnamed : str or None
-        The sentence about a class that may have no known labels.
-    others, link_weight, doubted
-        There is no other clustering, and all constraints are used with the same weight.
-    """
+    """Results of a fit to known labels other than the model."""
 
     chosen: np.ndarray
-    told: list[str]
-    unnamed: str | None
+    told: list[str]  # sentences about the fit
+    unnamed: str | None  # the sentence about a class that may have no known labels
+    # There is no other clustering, and all constraints are used with the same weight.
     others: tuple = ()
     link_weight: str | None = None
     doubted: tuple = ()

@@ -86,7 +86,7 @@ def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = Non
     """
     s.check()
     few = max(PILOT_ROWS, PILOT_ROWS_PER_CLUSTER * s.n_clusters)
-    free = data.links is None and data.initial is None and not data.has_known
+    free = data.links is None and data.initial is None and not (data.known >= 0).any()
     if s.pilot and free and min(len(data.weights), s.max_samples) >= PILOT_GAIN * few:
         try:
             pilot = replace(s, max_samples=few, only_clear=True)
@@ -204,7 +204,8 @@ def _searched(
         compared |= comparison
     best = found
     if connected is not None:
-        found = _by_connection(problem, found, connected)
+        if agreement(found.labels, connected, k) <= SAME:
+            found = _with_labels(problem, found, connected)
     elif s.spreads and k > 1 and fit.fmap.axes is not None:
         found = _by_spread(problem, found, fit.fmap, s)
     return Searched(problem, found, rivals, compared, margins, connected, found is not best)
@@ -429,13 +430,6 @@ def _similarity(
 
 
 # -- the search ------------------------------------------------------------------------------------
-
-
-def _by_connection(problem: LabelProblem, found: Found, connected: np.ndarray) -> Found:
-    """Return the connected clusters, unless those of the largest J_p are nearly the same."""
-    if agreement(found.labels, connected, problem.k) > SAME:
-        return found
-    return _with_labels(problem, found, connected)
 
 
 def _with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Found:

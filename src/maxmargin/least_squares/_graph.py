@@ -156,7 +156,7 @@ def mixed_map(kernels: Any, X: Any, n_neighbors: int, dense: bool) -> MixedMap:
 class MixedTile:
     """Raw rows, their map and, for rows that are landmarks, their places."""
 
-    map: MixedMap
+    map: Any
     X: Any
     own: np.ndarray
 
@@ -171,7 +171,7 @@ class MixedTile:
         neighbours = np.empty((n, self.map.n_neighbors), np.int64)
         for number, kernel in enumerate(kernels):
             part = columns[number * m : (number + 1) * m]
-            if self.in_strips(kernel):
+            if kernel.kernel == "rbf" and not sparse.issparse(self.X):
                 for rows, D in self._strips(kernel, neighbours if number == 0 else None):
                     out[rows] += np.exp(D, out=D) @ part
             elif number == 0:
@@ -190,10 +190,6 @@ class MixedTile:
         found = np.empty((len(self.own), self.map.n_neighbors), np.int64)
         deque(self._strips(self.map.kernels[0], found), maxlen=0)
         return found
-
-    def in_strips(self, kernel: FeatureMap) -> bool:
-        """Whether the kernel is a Gaussian of dense rows."""
-        return kernel.kernel == "rbf" and not sparse.issparse(self.X)
 
     def _strips(
         self, kernel: FeatureMap, neighbours: np.ndarray | None
@@ -239,9 +235,11 @@ class GraphSimilarity(Similarity):
         """Fitted values (k, n) without the intercepts, and intercepts (k,)."""
         return caches / self.weights, self.biases(labels, len(caches))
 
-    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def leave_one_out(
+        self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray | None = None
+    ) -> np.ndarray:
         """Scores (n, k) of each row by the model fitted on all others, in closed form."""
-        return self.held_out(caches, labels, self.influence)
+        return super().leave_one_out(caches, labels, self.influence)
 
 
 @dataclass(frozen=True)
@@ -274,7 +272,9 @@ class MixedSimilarity(Similarity):
         blocks = [share * coef for share, (coef, _) in zip(self.shares, pairs)]
         return np.concatenate(blocks, axis=1), self.shares @ [level for _, level in pairs]
 
-    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def leave_one_out(
+        self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray | None = None
+    ) -> np.ndarray:
         """Mean of the leave-one-out scores (n, k) of the parts, each in closed form."""
         found = self.part_caches(caches, labels)
         scores = (part.leave_one_out(own, labels) for part, own in zip(self.parts, found))

@@ -108,7 +108,7 @@ class Outliers:
         new = np.where(fitted, 0.0, self.unit)
         count = self.above[np.searchsorted(self.reference, scores)]
         ranked = (count + new) / (self.above[0] + new)
-        steps = (_logarithm(scores) - self.centre) / self.scale
+        steps = (np.log(np.maximum(scores, 1e-300)) - self.centre) / self.scale
         # The exponential tail through both quantiles.
         tail = (1.0 - CENTRE) * ((1.0 - UPPER) / (1.0 - CENTRE)) ** np.maximum(steps, 0.0)
         return np.where(steps > FENCE, np.minimum(ranked, tail), ranked)
@@ -139,7 +139,8 @@ def fit_outliers(
     spacing = np.maximum(spacing, LEAST_SPACING * usual)
     scores = spacing / lower_quartile(spacing[neighbours])
     order = np.argsort(scores)
-    values, held = _logarithm(scores[order]), np.cumsum(weights[order]) / weights.sum()
+    values = np.log(np.maximum(scores[order], 1e-300))
+    held = np.cumsum(weights[order]) / weights.sum()
     centre, upper = (float(values[np.searchsorted(held, at - 1e-12)]) for at in (CENTRE, UPPER))
     scale = max(upper - centre, LEAST_SCALE)
     order = order[values <= centre + FENCE * scale]
@@ -152,10 +153,6 @@ def lower_quartile(values: np.ndarray) -> np.ndarray:
     """An element of every row with a quarter of them below it."""
     quarter = values.shape[1] // 4
     return np.asarray(np.partition(values, quarter, axis=1)[:, quarter])
-
-
-def _logarithm(scores: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(scores, 1e-300))
 
 
 def spacings(fmap: MixedMap, X: Any, count: int, first: int = -1) -> tuple[np.ndarray, np.ndarray]:

@@ -234,8 +234,8 @@ class Details:
                 f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
                 f"other {data.n_given - fitted:,}."
             )
-        if data.has_known:
-            count = int((data.known >= 0).sum())
+        count = int((data.known >= 0).sum())
+        if count:
             yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
         yield (
             f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} (the share of rows whose "
@@ -247,31 +247,24 @@ def label_problem(
     similarity: Similarity, known: np.ndarray, data: FitInput, s: Settings
 ) -> LabelProblem:
     """Return the objective of the search, with its constraints on sizes."""
-    weights = similarity.weights
-    total, k = weights.sum(), s.n_clusters
+    total, k, given = similarity.weights.sum(), s.n_clusters, s.cluster_sizes
+    targets = np.full(k, total / k)  # shares of known labels are no targets
+    if given is not None and not isinstance(given, str):
+        sizes, n = np.asarray(given, np.float64), data.weights.sum()
+        if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
+            raise ValueError(
+                f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
+            )
+        if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
+            raise ValueError(
+                f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
+                f"1; they add up to {sizes.sum():g}."
+            )
+        targets = np.asarray(total * sizes / sizes.sum())
     floor = size_floor(s.balance, total, k, data.whole)
-    targets = _targets(total, data.weights.sum(), s)
     if (targets < floor - 1e-9).any():
         floor = float(targets.min())
     return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
-
-
-def _targets(total: float, n: float, s: Settings) -> np.ndarray:
-    """Return the target sizes of the clusters; shares of known labels are no targets."""
-    k, given = s.n_clusters, s.cluster_sizes
-    if given is None or isinstance(given, str):
-        return np.full(k, total / k)
-    sizes = np.asarray(given, np.float64)
-    if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
-        raise ValueError(
-            f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
-        )
-    if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
-        raise ValueError(
-            f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
-            f"1; they add up to {sizes.sum():g}."
-        )
-    return np.asarray(total * sizes / sizes.sum())
 
 
 def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:

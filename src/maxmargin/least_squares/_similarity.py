@@ -100,13 +100,12 @@ class Similarity:
         weighted = dual * roots
         return weighted / self.scale, self.biases(labels, k) - weighted @ self.row_means
 
-    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def leave_one_out(
+        self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray | None = None
+    ) -> np.ndarray:
         """Scores (n, k) of each row by the model fitted on all others, in closed form."""
-        return self.held_out(caches, labels, np.diag(self.matrix).astype(np.float64))
-
-    def held_out(self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """Leave-one-out scores from caches and the diagonal of their matrix."""
         k, w = caches.shape[0], self.weights
+        diagonal = np.diag(self.matrix).astype(np.float64) if diagonal is None else diagonal
         indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
         influence = diagonal / w
         fitted = caches / w
@@ -210,7 +209,10 @@ def similarity_of(
         q = roots / np.linalg.norm(roots)
         column = K @ q.astype(K.dtype)
         row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
-        project_out(K, q, column.astype(np.float64), n_jobs)
+        # (I - q q') K (I - q q')
+        precise = column.astype(np.float64)
+        rest = precise - 0.5 * (q @ precise) * q
+        add_outer(K, [(-q, rest), (rest, -q)], n_jobs)
     K[np.arange(n), np.arange(n)] += dtype(ridge)
     invert_in_place(K, n_jobs)
     K *= dtype(-ridge)
@@ -262,12 +264,6 @@ def device_similarity(
         matrix = device.host(R)
     matrix = np.ascontiguousarray(matrix, np.float32 if n > FLOAT64_ROWS else None)
     return Similarity(matrix, weights, float(ridge), scale, row_means)
-
-
-def project_out(K: np.ndarray, q: np.ndarray, column: np.ndarray, n_jobs: int = 1) -> None:
-    """``(I - q q') K (I - q q')`` in place, for ``column = K q``."""
-    rest = column - 0.5 * (q @ column) * q
-    add_outer(K, [(-q, rest), (rest, -q)], n_jobs)
 
 
 def add_outer(K: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray]], n_jobs: int = 1) -> None:

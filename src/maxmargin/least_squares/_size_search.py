@@ -54,21 +54,14 @@ class NotClear(Exception):
     """Searches do not agree, or rows are between clusters."""
 
 
-def margins_of(problem: LabelProblem, labels: np.ndarray) -> np.ndarray:
-    """Leave-one-out margins: score of the own cluster minus the best other score."""
-    similarity = problem.similarity
+def mean_and_doubt(problem: LabelProblem, labels: np.ndarray) -> tuple[float, float]:
+    """Mean of the leave-one-out margins: score of the own cluster minus the best other score.
+
+    And the share of doubtful rows, which are between clusters or parts of one.
+    """
+    similarity, w = problem.similarity, problem.similarity.weights
     loo = similarity.leave_one_out(similarity.caches(labels, problem.k), labels)
-    return lead_of(loo, labels)
-
-
-def mean_margin(problem: LabelProblem, labels: np.ndarray) -> float:
-    """Weighted mean of the leave-one-out margins."""
-    return _mean_and_doubt(problem, labels)[0]
-
-
-def _mean_and_doubt(problem: LabelProblem, labels: np.ndarray) -> tuple[float, float]:
-    """Mean margin, and the share of doubtful rows, which are between clusters or parts of one."""
-    margins, w = margins_of(problem, labels), problem.similarity.weights
+    margins = lead_of(loo, labels)
     doubtful = margins < DOUBTFUL * np.median(margins)
     return float(np.average(margins, weights=w)), float(np.average(doubtful, weights=w))
 
@@ -102,19 +95,19 @@ def search_sizes(
         more = [(labels, SHAKES) for labels in rivals + others()] + starts[:RIVALS]
         chosen, found, margins = _of_connected(problem, connected, more, settings, priors)
         clear = agreement(found.labels, connected, problem.k) > SAME
-        if settings.only_clear and not (clear and _mean_and_doubt(chosen, found.labels)[1] < FEW):
+        if settings.only_clear and not (clear and mean_and_doubt(chosen, found.labels)[1] < FEW):
             raise NotClear
         return chosen, found, margins
     problem = replace(problem, size_prior=priors[0])
     partitions = list(rivals)
     found = _clear(problem, starts, partitions, others, settings)
     if found is not None:
-        return problem, found, {priors[0]: mean_margin(problem, found.labels)}
+        return problem, found, {priors[0]: mean_and_doubt(problem, found.labels)[0]}
     if settings.only_clear:
         raise NotClear
     partitions += others()
     found = search_labels(problem, starts, settings)
-    best, doubt = _mean_and_doubt(problem, found.labels)
+    best, doubt = mean_and_doubt(problem, found.labels)
     chosen, margins = (problem, found), {priors[0]: best}
     candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
     quick = replace(settings, n_kicks=0)
@@ -125,7 +118,7 @@ def search_sizes(
         some = candidates[: 1 + len(partitions)] if p == priors[0] else candidates
         again = search_labels(other, [(labels, SHAKES) for labels in some], quick)
         again = regrouped(other, again, settings)
-        margin, doubtful = _mean_and_doubt(other, again.labels)
+        margin, doubtful = mean_and_doubt(other, again.labels)
         margins[p] = max(margins.get(p, margin), margin)
         # Margins also grow if clusters are merged and a tiny one is found, but not by few rows.
         if margin > best + gain and doubtful < doubt - fall:
@@ -141,7 +134,7 @@ def _of_connected(problem, connected, rivals: Starts, settings: SearchSettings, 
         problem = replace(problem, size_prior=p)
         starts = [(connected, SHAKES), *rivals]
         again = search_labels(problem, starts, replace(settings, n_kicks=0))
-        margins[p], found[p] = mean_margin(problem, again.labels), again
+        margins[p], found[p] = mean_and_doubt(problem, again.labels)[0], again
         if agreement(again.labels, connected, problem.k) > SAME:
             return problem, again, margins
     return replace(problem, size_prior=priors[0]), found[priors[0]], margins
@@ -168,7 +161,7 @@ def _clear(
         if agreement(found[0].labels, found[-1].labels, problem.k) < SAME:
             return None
     best = max(found, key=lambda one: one.value)
-    return best if len(found) > 1 and _mean_and_doubt(problem, best.labels)[1] < FEW else None
+    return best if len(found) > 1 and mean_and_doubt(problem, best.labels)[1] < FEW else None
 
 
 def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:

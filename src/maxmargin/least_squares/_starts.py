@@ -137,7 +137,9 @@ def spread_clusters(
         mass = np.maximum(share @ belongs, 1e-12)
         means = (belongs * share[:, None]).T @ X / mass[:, None]
         whitened = _shape(X, means, belongs * share[:, None] / scales)
-        distances = _squared_distances(X @ whitened, means @ whitened)
+        Z, centres = X @ whitened, means @ whitened
+        distances = (Z**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * Z @ centres.T
+        distances = np.maximum(distances, 0.0)
         scales = ((belongs * share[:, None] * distances).sum(axis=0) / mass / d).clip(1e-6)
         density = np.log(mass) - 0.5 * (distances / scales + d * np.log(scales))
         top = density.max(axis=1, keepdims=True)
@@ -164,9 +166,3 @@ def _shape(X: np.ndarray, means: np.ndarray, codes: np.ndarray) -> np.ndarray:
     lam, V = np.linalg.eigh((1.0 - SHRINKAGE) * S + SHRINKAGE * spread * np.eye(d))
     axes: np.ndarray = V / np.sqrt(np.maximum(lam, SHRINKAGE * spread))
     return axes
-
-
-def _squared_distances(X: np.ndarray, means: np.ndarray) -> np.ndarray:
-    squares: np.ndarray = (X**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2.0 * X @ means.T
-    squares = np.maximum(squares, 0.0)
-    return squares
