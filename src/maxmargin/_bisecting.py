@@ -137,11 +137,6 @@ class BisectingMarginClustering(BaseMarginClustering):
         super()._validate_params()
         self._two_way()._validate_params()
 
-    def _balance(self) -> float:
-        """Return the balance of the clusters; splits whose balance is "auto" have their own."""
-        balance = self._two_way().balance
-        return 0.0 if balance == "auto" else balance
-
     def _two_way(self) -> BaseMarginClustering:
         if self.estimator is None:
             return AlternatingMarginClustering(multi_class="joint")
@@ -156,7 +151,8 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     def _fit_model(self, data: FitInput) -> Model:
         X, k = data.X.take(slice(None)), self.n_clusters
-        found = Growth(self, X, data).grown()
+        growth = Growth(self, X, data)
+        found = growth.grown()
         kmeans = np.zeros(len(data.weights), np.int64)
         if k > 1:
             raw = Rows(X)
@@ -188,7 +184,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             history=[model.objective_ for model in fitted],
             n_iter=len(fitted),
             stop_reason=reason or worst_reason([m.stop_reason_ for m in fitted]),
-            balance=self._balance(),
+            balance=growth.balance,
             extras=extras,
         )
 
@@ -202,7 +198,8 @@ class Growth:
     def __init__(self, owner: BisectingMarginClustering, X, sample: FitInput, aim=None):
         self.owner, self.X, self.sample, self.aim = owner, X, sample, aim
         self.k, self.weights, self.total = owner.n_clusters, sample.weights, sample.weights.sum()
-        self.balance = owner._balance()
+        balance = owner._two_way().balance
+        self.balance = 0.0 if balance == "auto" else balance  # splits have their own
         self.trials: dict = {}
         self.count = 0
 
