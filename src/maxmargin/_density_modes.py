@@ -51,7 +51,6 @@ def separations(X: Any, weights: np.ndarray, kernel: Any, rng: np.random.Generat
     weights : ndarray of shape (n,)
     kernel : str or callable
         Distances are those of its feature space; Euclidean for "rbf".
-    rng : numpy Generator
 
     Examples
     --------

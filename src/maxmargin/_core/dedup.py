@@ -25,51 +25,26 @@ UNKNOWN = ("-1", "?", "nan", "None")  # names of labels that are not known
 
 @dataclass(frozen=True)
 class FitInput:
-    """Input of ``_fit_model``.
+    """Input of ``_fit_model``."""
 
-    Attributes
-    ----------
-    X : RowSource
-        Rows of positive weight, equal ones merged if there are few.
-    weights : ndarray of shape (m,)
-    known : ndarray of shape (m,)
-        Known label of each row, -1 where unknown.
-    whole : bool
-        Whether all weights are whole numbers, so that sizes are counts.
-    source : ndarray of shape (m,)
-        For each row, one of the user's rows that it represents.
-    inverse : ndarray of shape (n_given,)
-        For each row of the user, its row in X, or -1 if its weight is zero.
-    links : Links or None
-        Constraints between these rows.
-    free : ndarray of shape (m,) or None
-        With constraints: the part of each row's weight without links and known labels.
-    initial : ndarray of shape (m,) or None
-        Labels to start from, given by ``init`` or predicted by an earlier fit.
-    rng : numpy Generator
-    n_jobs : int
-    watch : callable
-        Called with the objective after every iteration; returns a reason to stop, or None.
-    names : sequence of str or None
-        Names of the columns of X.
-    constraints : PairwiseConstraints or None
-        Constraints between the user's rows.
-    """
-
-    X: RowSource
-    weights: np.ndarray
-    known: np.ndarray
-    whole: bool
-    source: np.ndarray
+    X: RowSource  # rows of positive weight, equal ones merged if there are few
+    weights: np.ndarray  # (m,)
+    known: np.ndarray  # (m,): known label of each row, -1 where unknown
+    whole: bool  # whether all weights are whole numbers, so that sizes are counts
+    source: np.ndarray  # (m,): for each row, one of the user's rows that it represents
+    # (n_given,): for each row of the user, its row in X, or -1 if its weight is zero
     inverse: np.ndarray
-    links: Links | None = None
+    links: Links | None = None  # constraints between these rows
+    # (m,): with constraints: the part of each row's weight without links and known labels
     free: np.ndarray | None = None
+    # (m,): labels to start from, given by ``init`` or predicted by an earlier fit
     initial: np.ndarray | None = None
     rng: np.random.Generator = None  # type: ignore[assignment]
     n_jobs: int = 1
+    # called with the objective after every iteration; returns a reason to stop, or None
     watch: Callable[[float], str | None] = lambda _objective: None
-    names: Any = None
-    constraints: Any = None
+    names: Any = None  # names of the columns of X
+    constraints: Any = None  # constraints between the user's rows
 
     @property
     def n_given(self) -> int:

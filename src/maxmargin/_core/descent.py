@@ -56,10 +56,8 @@ def descend(
 
     Parameters
     ----------
-    method : Stage
     state : object
         Initial state.
-    max_iter : int
     tol : float
         Share of the rows that may change in the last step.
     watch : callable

@@ -51,38 +51,23 @@ CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Ch
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A fitted map from raw rows to centred features of unit mean square.
-
-    Attributes
-    ----------
-    kernel : str or callable
-    params : dict
-        Keyword arguments of the kernel.
-    landmarks : ndarray, csr_matrix or None
-        Rows the kernel is evaluated against; None for the linear kernel on its own columns. For a
-        precomputed kernel, the column numbers.
-    projection : ndarray or None
-        M above; None for the kernel values themselves, neither centred nor scaled.
-    input_offset : ndarray or None
-        Subtracted from raw rows before a shift-invariant kernel, because distances far from the
-        origin lose precision.
-    axes : ndarray or None
-        Principal axes that raw rows are projected on first.
-    offset, scale : ndarray, float
-        Centre and scale of the features.
-    dtype : numpy dtype
-        Type in which features are stored.
-    """
+    """A fitted map from raw rows to centred features of unit mean square."""
 
     kernel: Kernel
-    params: dict[str, Any]
+    params: dict[str, Any]  # keyword arguments of the kernel
+    # Rows the kernel is evaluated against; None for the linear kernel on its own columns. For a
+    # precomputed kernel, the column numbers.
     landmarks: Any  # ndarray, csr_matrix or None
+    # M above; None for the kernel values themselves, neither centred nor scaled
     projection: np.ndarray | None
+    # subtracted from raw rows before a shift-invariant kernel, because distances far from the
+    # origin lose precision
     input_offset: np.ndarray | None
+    # offset, scale: centre and scale of the features
     offset: np.ndarray
     scale: float
-    dtype: np.dtype
-    axes: np.ndarray | None = None
+    dtype: np.dtype  # type in which features are stored
+    axes: np.ndarray | None = None  # principal axes that raw rows are projected on first
 
     @property
     def rank(self) -> int:
@@ -292,13 +277,10 @@ def fit_features(
     ----------
     X : RowSource of shape (n, d), or (n, n) for a precomputed kernel
     weights : ndarray of shape (n,)
-    kernel : str or callable
     params : dict
         From :func:`kernel_params`.
     n_components : int, "auto" or None
         Largest number of features; None keeps all.
-    rng : numpy Generator
-    n_jobs : int
     center : bool
         Whether the features get mean zero.
     widest : int or None

@@ -117,8 +117,6 @@ def label_starts(
     rows : Rows
         Few rows: they are brought to the host.
     weights : ndarray of shape (n,)
-    k : int
-    rng : numpy Generator
     known : ndarray of shape (n,)
         Labels that stay, -1 where a row is free.
     kmeans : ndarray of shape (n,)

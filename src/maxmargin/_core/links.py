@@ -27,19 +27,12 @@ class Links:
 
     Unlike in :class:`~maxmargin.PairwiseConstraints`, both rows of a pair may be the same, because
     equal rows are merged.
-
-    Attributes
-    ----------
-    first, second : ndarray of shape (L,), int
-    same : ndarray of shape (L,), bool
-        True for a must-link, False for a cannot-link.
-    weights : ndarray of shape (L,)
     """
 
-    first: np.ndarray
-    second: np.ndarray
-    same: np.ndarray
-    weights: np.ndarray
+    first: np.ndarray  # (L,)
+    second: np.ndarray  # (L,)
+    same: np.ndarray  # (L,): True for a must-link, False for a cannot-link
+    weights: np.ndarray  # (L,)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -239,21 +232,11 @@ def groups_of(n: int, must_link: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows that belong together, and groups that belong apart, without contradictions.
+    """Rows that belong together, and groups that belong apart, without contradictions."""
 
-    Attributes
-    ----------
-    of_row : ndarray of shape (n,), int
-        Group of every row.
-    apart : ndarray of shape (m, 2), int
-        Pairs of groups with a cannot-link between them.
-    weights : ndarray of shape (m,)
-        Sum of the weights of these links.
-    """
-
-    of_row: np.ndarray
-    apart: np.ndarray
-    weights: np.ndarray
+    of_row: np.ndarray  # (n,): group of every row
+    apart: np.ndarray  # (m, 2): pairs of groups with a cannot-link between them
+    weights: np.ndarray  # (m,): sum of the weights of these links
 
     def part(self, rows: np.ndarray) -> Groups:
         """Return the groups of some of the rows, numbered from 0 without gaps.
@@ -312,7 +295,6 @@ def settled_groups(links: Links, known: np.ndarray) -> Groups:
 
     Parameters
     ----------
-    links : Links
     known : ndarray of shape (n,)
         Known labels, -1 if unknown.
 

@@ -20,49 +20,33 @@ MOST = 0.9  # share of the rows from which on all are scored: their copy would c
 
 @dataclass(frozen=True)
 class Model:
-    """Linear splits in feature space, and how they determine the clusters.
+    """Linear splits in feature space, and how they determine the clusters."""
 
-    Attributes
-    ----------
-    features : feature map
-        From raw rows to the features that the splits are linear in.
-    coef, intercept : ndarray of shape (m, r) and (m,)
-        One row per split.
-    paths : ndarray of shape (k, m)
-        Signs of the splits that lead to each cluster, 0 for splits that are not on its path. The
-        score of a cluster is its smallest signed split score, so the cluster with the largest score
-        is the leaf that a row reaches from the root.
-    scores : ndarray of shape (n_given, k) or None
-        Scores of the training rows if available; NaN for rows that were not in the fit.
-    balance : float
-        Every cluster was to have at least ``balance * n / k`` of the weight; 0: no such floor.
-    raised : ndarray of shape (k,), bool, or None
-        Clusters whose scores were raised to keep that size, if the method knows.
-    extras : dict
-        Further fitted attributes by name.
-    held : ndarray of shape (n_given,) or None
-        Labels of the training rows that constraints decided, -1 elsewhere: they replace the
-        predictions, as known labels do.
-    details : object
-        Intermediate results for attributes that depend on the final labels; not published.
-    scored : block function or None
-        Gives the scores of rows as :func:`margin_block`, and behind them further columns.
-    """
-
-    features: Any
+    features: Any  # from raw rows to the features that the splits are linear in
+    # coef, intercept: (m, r) and (m,): one row per split
     coef: np.ndarray
     intercept: np.ndarray
+    # (k, m): signs of the splits that lead to each cluster, 0 for splits that are not on its path.
+    # The score of a cluster is its smallest signed split score, so the cluster with the largest
+    # score is the leaf that a row reaches from the root.
     paths: np.ndarray
     objective: float = 0.0
     history: list[float] = field(default_factory=list)
     n_iter: int = 0
     stop_reason: str = CONVERGED
+    # (n_given, k): scores of the training rows if available; NaN for rows that were not in the fit
     scores: np.ndarray | None = None
+    # every cluster was to have at least ``balance * n / k`` of the weight; 0: no such floor
     balance: float = 0.0
+    # (k,): clusters whose scores were raised to keep that size, if the method knows
     raised: np.ndarray | None = None
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)  # further fitted attributes by name
+    # (n_given,): labels of the training rows that constraints decided, -1 elsewhere: they replace
+    # the predictions, as known labels do
     held: np.ndarray | None = None
+    # intermediate results for attributes that depend on the final labels; not published
     details: Any = None
+    # gives the scores of rows as :func:`margin_block`, and behind them further columns
     scored: Any = None
 
     def in_raw_rows(self) -> Model:
@@ -249,29 +233,19 @@ def summary(
 
 @dataclass(frozen=True)
 class Decided:
-    """Labels of all rows and a summary of the clusters.
+    """Labels of all rows and a summary of the clusters."""
 
-    Attributes
-    ----------
-    labels : column of n entries
-        Labels, stored with the rows.
-    lead : column of n entries
-        Lead of each row's cluster over the next best; negative where a known label contradicts.
-    sizes : ndarray of shape (k,)
-    first, exemplars : ndarray of shape (k,)
-        First row of positive weight, and row with the largest lead; n and -1 for an empty cluster.
-    ties : int
-        Rows whose two best clusters have the same score.
-    further : ndarray of shape (n, n_further) or None
-        Columns beside the scores of the rows that the model has scored; NaN for other rows.
-    """
-
-    labels: Any
+    labels: Any  # labels, stored with the rows
+    # lead of each row's cluster over the next best; negative where a known label contradicts
     lead: Any
-    sizes: np.ndarray
+    sizes: np.ndarray  # (k,)
+    # first, exemplars: (k,): first row of positive weight, and row with the largest lead; n and -1
+    # for an empty cluster
     first: np.ndarray
     exemplars: np.ndarray
-    ties: int
+    ties: int  # rows whose two best clusters have the same score
+    # (n, n_further): columns beside the scores of the rows that the model has scored; NaN for other
+    # rows
     further: np.ndarray | None = None
 
 

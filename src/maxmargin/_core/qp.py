@@ -42,50 +42,25 @@ class ScoreBalance:
     ``bound / 2`` of a common value. Either there are no intercepts b, and the multipliers enter the
     quadratic part (``cross``, ``square``), or the rows are centred, s = 0, and the intercepts are
     free: then tau = sum_c a_c shares_c.
-
-    Attributes
-    ----------
-    bound : float
-        l, on the difference of two mean scores.
-    cross : ndarray of shape (m, k)
-        ``<A_c[p], s>``, or the share of the rows that cut c adds to cluster p less those that it
-        takes away (the sum of A_c's codes), where intercepts are free.
-    square : float or None
-        ``|s|^2``; None where intercepts are free.
     """
 
-    bound: float
+    bound: float  # l, on the difference of two mean scores
+    # (m, k): ``<A_c[p], s>``, or the share of the rows that cut c adds to cluster p less those that
+    # it takes away (the sum of A_c's codes), where intercepts are free
     cross: np.ndarray
-    square: float | None
+    square: float | None  # ``|s|^2``; None where intercepts are free
 
 
 @dataclass(frozen=True)
 class QpSolution:
-    """Multipliers and their optimality gap.
+    """Multipliers and their optimality gap."""
 
-    Attributes
-    ----------
-    multipliers : ndarray of shape (m,)
-        a, one per cut.
-    tau : ndarray of shape (k,)
-        Multipliers of the score balance; empty without one.
-    intercept : ndarray of shape (k,)
-        Free intercepts; zeros where there are none.
-    value : float
-        Value of the dual, a lower bound on the problem over all cuts.
-    residual : float
-        Largest violation of the optimality conditions, relative to the largest gain.
-    gap : float
-        Value of the primal problem over these cuts minus ``value``.
-    n_iter : int
-    """
-
-    multipliers: np.ndarray
-    tau: np.ndarray
-    intercept: np.ndarray
-    value: float
-    residual: float
-    gap: float
+    multipliers: np.ndarray  # (m,): a, one per cut
+    tau: np.ndarray  # (k,): multipliers of the score balance; empty without one
+    intercept: np.ndarray  # (k,): free intercepts; zeros where there are none
+    value: float  # value of the dual, a lower bound on the problem over all cuts
+    residual: float  # largest violation of the optimality conditions, relative to the largest gain
+    gap: float  # value of the primal problem over these cuts minus ``value``
     n_iter: int
 
 
@@ -107,7 +82,6 @@ def solve_qp(
         Lower bound of each cut on the loss at W = 0.
     start : ndarray, optional
         Multipliers of the first cuts, from an earlier solution.
-    balance : ScoreBalance, optional
     tol : float
         Reduced gradients up to this, relative to the largest gain, count as zero.
 

@@ -106,26 +106,18 @@ class PiecewiseFit:
     """Coefficients of m SVMs or SVRs, how well they are solved, and what warm-starts the next ones.
 
     ``dual / step`` is a subgradient of the loss of each row.
-
-    Attributes
-    ----------
-    coef, bias : ndarray of shape (m, r) and (m,)
-    gap : float
-        The largest of the relative duality gaps.
-    value, bound : ndarray of shape (m,)
-        Objectives, and numbers that no model can be below.
-    target, dual : tuple of m columns
-    step : ndarray of shape (m,)
     """
 
+    # coef, bias: (m, r) and (m,)
     coef: np.ndarray
     bias: np.ndarray
-    gap: float
+    gap: float  # the largest of the relative duality gaps
+    # value, bound: (m,): objectives, and numbers that no model can be below
     value: np.ndarray
     bound: np.ndarray
     target: tuple[Any, ...]
     dual: tuple[Any, ...]
-    step: np.ndarray
+    step: np.ndarray  # (m,)
 
 
 def fit_piecewise(
@@ -146,12 +138,10 @@ def fit_piecewise(
 
     Parameters
     ----------
-    factor : Factor
     labels : ndarray of shape (n,)
         Clusters, or -1 and +1.
     kinks : ndarray of shape (4,)
         The loss, from :func:`~maxmargin._core.size_floor.loss_kinks`.
-    alpha : float
     gap : float
         Relative duality gap at which to stop. A solver that no longer comes nearer stops as well;
         the solution with the smallest gap is returned.

@@ -29,34 +29,16 @@ FAR, FAR32 = 1e4, 10.0
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of ``Z = (features(data) - offset) * scale`` in memory or on a device.
+    """Rows of ``Z = (features(data) - offset) * scale`` in memory or on a device."""
 
-    Attributes
-    ----------
-    data : array, csr_matrix or None
-        Stored rows; None in the recipe for all blocks of a pass.
-    offset : array of shape (r,) or None
-    scale : float
-    features : feature map or None
-        Maps stored rows; offset and scale apply to what it gives.
-    xp : module
-        Array namespace of the rows.
-    n_jobs : int
-        Threads of a pass over all blocks.
-    dtype : dtype
-        Floating type in which tiles are multiplied.
-    is_sparse : bool
-        Whether the products run over CSR rows.
-    """
-
-    data: Any = None
-    offset: Any = None
+    data: Any = None  # stored rows; None in the recipe for all blocks of a pass
+    offset: Any = None  # (r,)
     scale: float = 1.0
-    features: Any = None
-    xp: Any = np
-    n_jobs: int = 1
-    dtype: Any = field(init=False)
-    is_sparse: bool = field(init=False)
+    features: Any = None  # maps stored rows; offset and scale apply to what it gives
+    xp: Any = np  # array namespace of the rows
+    n_jobs: int = 1  # threads of a pass over all blocks
+    dtype: Any = field(init=False)  # floating type in which tiles are multiplied
+    is_sparse: bool = field(init=False)  # whether the products run over CSR rows
 
     def __post_init__(self) -> None:
         stored = self.data if self.features is None else self.features
@@ -169,30 +151,6 @@ class CsrTile:
 class Rows:
     """All rows of ``Z = (features(source) - offset) * scale``.
 
-    Parameters
-    ----------
-    source : RowSource or array
-        The stored rows. CSR rows are centred implicitly and never made dense.
-    offset : ndarray of shape (r,) or None
-        Subtracted from every row.
-    scale : float
-        Multiplies every row.
-    n_jobs : int
-        Threads over blocks of rows.
-    features : feature map or None
-        Maps a tile of the stored rows when it is read; offset and scale apply to what it gives.
-
-    Attributes
-    ----------
-    shape : tuple
-        Number of rows and of features.
-    dtype : dtype
-        Floating type in which tiles are multiplied.
-    is_sparse : bool
-        Whether the products run over CSR rows.
-    block : Block
-        How Z follows from stored rows.
-
     Examples
     --------
     >>> import numpy as np
@@ -201,15 +159,17 @@ class Rows:
     array([-2.,  2.])
     """
 
+    # The stored rows. CSR rows are centred implicitly and never made dense.
     source: Any  # a RowSource once made
-    offset: np.ndarray | None = None
-    scale: float = 1.0
-    n_jobs: int = 1
+    offset: np.ndarray | None = None  # (r,): subtracted from every row
+    scale: float = 1.0  # multiplies every row
+    n_jobs: int = 1  # threads over blocks of rows
+    # maps a tile of the stored rows when it is read; offset and scale apply to what it gives
     features: Any = None
-    shape: tuple[int, int] = field(init=False)
-    dtype: np.dtype[Any] = field(init=False)
-    is_sparse: bool = field(init=False)
-    block: Block = field(init=False)
+    shape: tuple[int, int] = field(init=False)  # number of rows and of features
+    dtype: np.dtype[Any] = field(init=False)  # floating type in which tiles are multiplied
+    is_sparse: bool = field(init=False)  # whether the products run over CSR rows
+    block: Block = field(init=False)  # how Z follows from stored rows
 
     def __post_init__(self) -> None:
         source, features = self.source, self.features

@@ -30,24 +30,15 @@ LOSSES = ("laplacian", "squared", "hinge")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Minimum sizes of the two sides of a split.
+    """Minimum sizes of the two sides of a split."""
 
-    Attributes
-    ----------
-    floor : float
-        Least weight of a cluster, and so of a side.
-    clusters : int
-        How many clusters of weight ``floor`` the two sides together must have room for.
-    side : float
-        Minimum weight of a side if more splits follow, so that splits do not separate one cluster
-        after the other; ignored if it contradicts the other bounds.
-    below, above : int
-        Minimum number of clusters on the negative and on the positive side.
-    """
-
-    floor: float = 0.0
+    floor: float = 0.0  # least weight of a cluster, and so of a side
+    # how many clusters of weight ``floor`` the two sides together must have room for
     clusters: int = 2
+    # minimum weight of a side if more splits follow, so that splits do not separate one cluster
+    # after the other; ignored if it contradicts the other bounds
     side: float = 0.0
+    # below, above: minimum number of clusters on the negative and on the positive side
     below: int = 1
     above: int = 1
 
@@ -58,27 +49,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Split:
-    """A labelling of the rows by a threshold on their scores.
+    """A labelling of the rows by a threshold on their scores."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (n,), int8
-        -1 or +1 per row.
-    bias : float
-        The regression's bias: the minimiser of the loss for these labels.
-    threshold_bias : float
-        The bias whose sign rule gives these labels: ``bias`` itself where its sign rule does, else
-        minus the middle of the gap between the two sides.
-    cost : float
-        Total weighted loss at ``bias``.
-    shortfall : float
-        By how much weight the smaller side misses the floor: 0 unless tied scores forbid it.
-    """
-
-    signs: np.ndarray
-    bias: float
+    signs: np.ndarray  # (n,): -1 or +1 per row
+    bias: float  # the regression's bias: the minimiser of the loss for these labels
+    # the bias whose sign rule gives these labels: ``bias`` itself where its sign rule does, else
+    # minus the middle of the gap between the two sides
     threshold_bias: float
-    cost: float
+    cost: float  # total weighted loss at ``bias``
+    # by how much weight the smaller side misses the floor: 0 unless tied scores forbid it
     shortfall: float
 
 

@@ -21,21 +21,13 @@ OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size fl
 
 @dataclass(frozen=True)
 class Tree:
-    """A binary tree of splits.
+    """A binary tree of splits."""
 
-    Attributes
-    ----------
-    leaves : ndarray of shape (n,)
-        Leaf of every row.
-    paths : ndarray of shape (k, k - 1), int8
-        For each leaf the sign it needs at each split, 0 for splits not on its path.
-    splits : list
-        What ``split`` returned, in the order of the columns of ``paths``; None for a split that no
-        row passes.
-    """
-
-    leaves: np.ndarray
+    leaves: np.ndarray  # (n,): leaf of every row
+    # (k, k - 1): for each leaf the sign it needs at each split, 0 for splits not on its path
     paths: np.ndarray
+    # what ``split`` returned, in the order of the columns of ``paths``; None for a split that no
+    # row passes
     splits: list[Any]
 
 

@@ -36,7 +36,6 @@ def as_dask_array(X: Any, lengths: bool = False) -> Any:
 
     Parameters
     ----------
-    X : dask array or dataframe
     lengths : bool
         Whether chunk sizes must be known; unknown ones are computed.
     """

@@ -213,8 +213,6 @@ def joint_search(
     ----------
     rows : Rows
         Centred features of all rows.
-    data : FitInput
-    task : Task
     raw : RowSource or None
         The rows before they were mapped, for k-means; None for k-means on the mapped rows.
     init : {"auto", "k-means", "random"}
@@ -222,7 +220,6 @@ def joint_search(
         Labels that the search for candidates starts from.
     adapt : bool
         Whether a preference for even sizes that is too weak for these rows is made stronger.
-    rng : numpy Generator
     """
     lowest = attrgetter("objective")
     whole = Joint(rows, data.weights, data.known, task)

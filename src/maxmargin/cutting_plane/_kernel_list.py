@@ -31,23 +31,13 @@ PARAMETERS = ("gamma", "degree", "coef0", "width")
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel, and the columns of X that it sees.
+    """A kernel, and the columns of X that it sees."""
 
-    Attributes
-    ----------
-    name : str
-        Unique among the kernels of a model.
-    kernel : str or callable
-    params : dict
-        gamma, degree, coef0 and width, if they are given.
-    columns : ndarray or None
-        Column numbers; None for all.
-    """
-
-    name: str
+    name: str  # unique among the kernels of a model
     kernel: str | Callable[..., Any]
+    # gamma, degree, coef0 and width, if they are given
     params: dict[str, Any] = field(default_factory=dict)
-    columns: np.ndarray | None = None
+    columns: np.ndarray | None = None  # column numbers; None for all
 
     def of(self, X: Any, xp: Any = np) -> Any:
         """Return the columns of X that the kernel sees."""

@@ -33,22 +33,13 @@ class Penalty(Protocol):
 
 @dataclass(frozen=True)
 class Ridge:
-    """``alpha/2 |W|^2``, with the bound (16) on mean scores if there is one: problem (20).
-
-    Attributes
-    ----------
-    alpha : float
-    bound : float or None
-        On the difference of two mean scores.
-    mean : ndarray or None
-        The mean row if features are not centred; None if intercepts are free instead.
-    constant : float
-        Value of the constant feature whose coefficients are the intercepts; 0 for none.
-    """
+    """``alpha/2 |W|^2``, with the bound (16) on mean scores if there is one: problem (20)."""
 
     alpha: float
-    bound: float | None = None
+    bound: float | None = None  # on the difference of two mean scores
+    # the mean row if features are not centred; None if intercepts are free instead
     mean: np.ndarray | None = None
+    # value of the constant feature whose coefficients are the intercepts; 0 for none
     constant: float = 0.0
 
     def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
@@ -76,34 +67,18 @@ class Ridge:
 
 @dataclass(frozen=True)
 class KernelWeights:
-    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` of (2.6) and (4.31) under the best weights.
-
-    Attributes
-    ----------
-    alpha : float
-    p : float
-        Norm of the weights: ``sum beta^p <= 1``.
-    blocks : tuple of slices
-        Features of each kernel.
-    bound : float or None
-        On the difference of two mean scores.
-    mean : ndarray or None
-        The mean row if features are not centred; None if intercepts are free instead.
-    solver : {"qp", "socp"}
-    constant : float
-        Value of the constant feature whose coefficients are the intercepts; 0 for none.
-    even : bool
-        Keep all weights equal.
-    """
+    """The penalty ``alpha/2 sum_k |V_k|^2 / beta_k`` of (2.6) and (4.31) under the best weights."""
 
     alpha: float
-    p: float
-    blocks: tuple[slice, ...]
-    bound: float | None = None
+    p: float  # norm of the weights: ``sum beta^p <= 1``
+    blocks: tuple[slice, ...]  # features of each kernel
+    bound: float | None = None  # on the difference of two mean scores
+    # the mean row if features are not centred; None if intercepts are free instead
     mean: np.ndarray | None = None
-    solver: str = "qp"
+    solver: str = "qp"  # {"qp", "socp"}
+    # value of the constant feature whose coefficients are the intercepts; 0 for none
     constant: float = 0.0
-    even: bool = False
+    even: bool = False  # keep all weights equal
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """Return the best weights for given coefficients: beta_k ~ |V_k|^(2 / (p + 1)).
@@ -173,20 +148,11 @@ class KernelWeights:
 
 @dataclass(frozen=True)
 class BlockBalance:
-    """The bound on differences of mean scores if features are not centred, for each kernel.
-
-    Attributes
-    ----------
-    bound : float
-    crosses : ndarray of shape (M, m, k)
-        Products of the cuts with the mean row, divided by alpha.
-    squares : ndarray of shape (M,)
-        Squared length of the mean row, divided by alpha.
-    """
+    """The bound on differences of mean scores if features are not centred, for each kernel."""
 
     bound: float
-    crosses: np.ndarray
-    squares: np.ndarray
+    crosses: np.ndarray  # (M, m, k): products of the cuts with the mean row, divided by alpha
+    squares: np.ndarray  # (M,): squared length of the mean row, divided by alpha
 
     def at(self, beta: np.ndarray) -> ScoreBalance:
         """Return the bound for kernels of these weights."""
@@ -235,7 +201,6 @@ def solve_weights(
         Norm of the weights.
     multipliers, weights : ndarray, optional
         Where to start.
-    balance : ScoreBalance or BlockBalance, optional
     tol : float
         Gap to reach, relative to the value.
     rounds : int

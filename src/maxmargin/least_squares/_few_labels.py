@@ -62,22 +62,14 @@ BY_CHANCE = 1e-3  # probability below which a cluster without known labels is to
 
 @dataclass(frozen=True)
 class LabelledMap:
-    """The map from raw rows to the probabilities of the classes.
-
-    Attributes
-    ----------
-    maps : tuple of MixedMap
-    columns : tuple of ndarray of shape (r, n_models * k)
-        Coefficients of all models on the features of each map.
-    constants : ndarray of shape (n_models * k,)
-    temperatures, weights : ndarray of shape (n_models,)
-    """
+    """The map from raw rows to the probabilities of the classes."""
 
     maps: tuple[MixedMap, ...]
+    # (r, n_models * k): coefficients of all models on the features of each map
     columns: tuple[np.ndarray, ...]
-    constants: np.ndarray
-    temperatures: np.ndarray
-    weights: np.ndarray
+    constants: np.ndarray  # (n_models * k,)
+    temperatures: np.ndarray  # (n_models,)
+    weights: np.ndarray  # (n_models,)
     scale: float = 1.0
     dtype: np.dtype = FLOAT64
 

@@ -44,31 +44,20 @@ STRIP_VALUES, LEAST_STRIP = 2**17, 32
 
 @dataclass(frozen=True)
 class MixedMap:
-    """Kernel values to the landmarks, kernel after kernel, then the weights of neighbours.
+    """Kernel values to the landmarks, kernel after kernel, then the weights of neighbours."""
 
-    Attributes
-    ----------
-    kernels : tuple of FeatureMap
-        Maps without a projection, with the same landmarks in the same order.
-    n_neighbors : int
-        Neighbours of a row among the landmarks, by the first kernel's distance; 0 for no graph.
-    diagonal : ndarray of shape (m,)
-        Values of the first kernel between each landmark and itself.
-    marks, places : ndarray of shape (m, 2) and (m,)
-        Sorted fingerprints of the landmarks' raw rows, and the landmark each belongs to.
-    dense : bool
-        Whether CSR rows are made dense, tile by tile.
-    shares : tuple of float or None
-        Weights of the R of each kernel and the graph; None for equal ones.
-    """
-
+    # maps without a projection, with the same landmarks in the same order
     kernels: tuple[FeatureMap, ...]
+    # neighbours of a row among the landmarks, by the first kernel's distance; 0 for no graph
     n_neighbors: int
-    diagonal: np.ndarray
+    diagonal: np.ndarray  # (m,): values of the first kernel between each landmark and itself
+    # marks, places: (m, 2) and (m,): sorted fingerprints of the landmarks' raw rows, and the
+    # landmark each belongs to
     marks: np.ndarray
     places: np.ndarray
-    dense: bool
+    dense: bool  # whether CSR rows are made dense, tile by tile
     scale: float = 1.0
+    # weights of the R of each kernel and the graph; None for equal ones
     shares: tuple[float, ...] | None = None
 
     @property
@@ -221,15 +210,9 @@ class MixedTile:
 
 @dataclass(frozen=True)
 class GraphSimilarity(Similarity):
-    """R of a graph: the score of a new row is the mean of the fitted values of its neighbours.
+    """R of a graph: the score of a new row is the mean of the fitted values of its neighbours."""
 
-    Attributes
-    ----------
-    influence : ndarray of shape (n,)
-        Diagonal of the matrix.
-    """
-
-    influence: np.ndarray
+    influence: np.ndarray  # (n,): diagonal of the matrix
 
     def coefficients(self, caches: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Fitted values (k, n) without the intercepts, and intercepts (k,)."""
@@ -244,18 +227,11 @@ class GraphSimilarity(Similarity):
 
 @dataclass(frozen=True)
 class MixedSimilarity(Similarity):
-    """A weighted mean of several R; other inherited attributes are those of the first kernel.
+    """A weighted mean of several R; other inherited attributes are those of the first kernel."""
 
-    Attributes
-    ----------
-    parts : tuple of Similarity
-        In the order of the features of :class:`MixedMap`. The matrix of the last one is not kept.
-    shares : ndarray
-        Weight of each part; they add up to 1.
-    """
-
+    # In the order of the features of :class:`MixedMap`. The matrix of the last one is not kept.
     parts: tuple[Similarity, ...]
-    shares: np.ndarray
+    shares: np.ndarray  # weight of each part; they add up to 1
 
     def part_caches(self, caches: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
         """Caches of each R on its own."""

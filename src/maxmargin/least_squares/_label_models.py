@@ -21,53 +21,32 @@ KERNEL, GRAPH, CLUSTERS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Part:
-    """One similarity S, centred on both sides, of mean diagonal 1, on the labelled columns.
-
-    Attributes
-    ----------
-    family : int
-    columns : ndarray of shape (m, n_labelled)
-        S[:, L].
-    map, number : int
-        The map and, for a kernel, its number there; others are carried to new rows by neighbours.
-    means, level, scale : ndarray of shape (m,), float, float
-        Weighted means of the rows of the kernel, their mean, and what S was divided by.
-    spread : ndarray of shape (m, n_labelled) or None
-        For the square of a kernel, S = K_c spread.
-    """
+    """One similarity S, centred on both sides, of mean diagonal 1, on the labelled columns."""
 
     family: int
-    columns: np.ndarray
+    columns: np.ndarray  # (m, n_labelled): S[:, L]
+    # map, number: the map and, for a kernel, its number there; others are carried to new rows by
+    # neighbours
     map: int
     number: int = 0
+    # means, level, scale: (m,): weighted means of the rows of the kernel, their mean, and what S
+    # was divided by
     means: np.ndarray | None = None
     level: float = 0.0
     scale: float = 1.0
-    spread: np.ndarray | None = None
+    spread: np.ndarray | None = None  # (m, n_labelled): for the square of a kernel, S = K_c spread
 
 
 @dataclass(frozen=True)
 class Believed:
-    """The models that the known labels support.
+    """The models that the known labels support."""
 
-    Attributes
-    ----------
-    mixtures : ndarray of shape (n_models, n_parts)
-        Share of each similarity.
-    dual : ndarray of shape (n_models, n_labelled, k)
-        A^-1 (Y - m).
-    shares : ndarray of shape (n_models, k)
-        m.
-    temperatures, weights : ndarray of shape (n_models,)
-    left_out : ndarray of shape (n_labelled, k)
-        Leave-one-out probabilities of the labelled rows by all models together.
-    """
-
-    mixtures: np.ndarray
-    dual: np.ndarray
-    shares: np.ndarray
-    temperatures: np.ndarray
-    weights: np.ndarray
+    mixtures: np.ndarray  # (n_models, n_parts): share of each similarity
+    dual: np.ndarray  # (n_models, n_labelled, k): A^-1 (Y - m)
+    shares: np.ndarray  # (n_models, k): m
+    temperatures: np.ndarray  # (n_models,)
+    weights: np.ndarray  # (n_models,)
+    # (n_labelled, k): leave-one-out probabilities of the labelled rows by all models together
     left_out: np.ndarray
 
 

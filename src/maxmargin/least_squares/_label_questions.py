@@ -106,7 +106,6 @@ def informative_columns(
 
     Parameters
     ----------
-    parts : list of Part
     columns : ndarray
         The rows that the columns of the parts are about.
     models : Believed or None
@@ -116,7 +115,6 @@ def informative_columns(
         Numbers of the columns whose labels the models know.
     closed : ndarray of bool
         Whether each column is not to be asked about.
-    count : int
     """
     shares = np.full(len(parts), 1.0 / len(parts))
     C = _mixed(parts, shares if models is None else models.weights @ models.mixtures)

@@ -44,30 +44,15 @@ Watch = Callable[[float], str | None]
 
 @dataclass(frozen=True)
 class LabelProblem:
-    """What the search over labels works on.
-
-    Attributes
-    ----------
-    similarity : Similarity
-    k : int
-    targets : ndarray of shape (k,)
-        Target weights of the clusters.
-    floor : float
-        Least weight of a cluster.
-    known : ndarray of shape (n,), int32
-        Known label of each row, -1 where free.
-    size_prior : float
-        p in J_p: from 0 (equal sizes) to 1 (no preference).
-    links : Groups or None
-        Constraints between rows, which ``_links.search_with_links`` respects.
-    """
+    """What the search over labels works on."""
 
     similarity: Similarity
     k: int
-    targets: np.ndarray
-    floor: float
-    known: np.ndarray
-    size_prior: float = 0.0
+    targets: np.ndarray  # (k,): target weights of the clusters
+    floor: float  # least weight of a cluster
+    known: np.ndarray  # (n,): known label of each row, -1 where free
+    size_prior: float = 0.0  # p in J_p: from 0 (equal sizes) to 1 (no preference)
+    # constraints between rows, which ``_links.search_with_links`` respects
     links: Groups | None = None
 
     @property

@@ -102,7 +102,6 @@ def doubtful(
 
     Parameters
     ----------
-    links : Links
     places : ndarray
         The number of each row among the fitted ones, -1 if it is not fitted.
     labels, margins : ndarray

@@ -38,14 +38,9 @@ OTHERS = 7  # further local optima of the search without links, to start from
 
 @dataclass(frozen=True)
 class GroupedProblem(LabelProblem):
-    """The problem whose rows are the groups of another problem's rows.
+    """The problem whose rows are the groups of another problem's rows."""
 
-    Attributes
-    ----------
-    cannot : tuple of ndarray
-        Cannot-links between groups as a CSR matrix: indptr, indices and weights.
-    """
-
+    # cannot-links between groups as a CSR matrix: indptr, indices and weights
     cannot: tuple[np.ndarray, np.ndarray, np.ndarray] = ()  # type: ignore[assignment]
 
     def joint_moves(self, arrays: _Arrays, repair: bool = False) -> int:
@@ -146,7 +141,6 @@ def search_with_links(
         With links; otherwise ``found`` is returned.
     found : Found
         Result of the search without links.
-    settings : SearchSettings
     rivals : list of ndarray, optional
         Labels that the result must not be worse than, after they are made to respect the links.
     keep : bool

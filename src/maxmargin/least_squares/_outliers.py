@@ -41,32 +41,18 @@ LEAST_SPACING = 1e-3  # of the median spacing
 
 @dataclass(frozen=True)
 class Outliers:
-    """Scores of the fitted rows, which others are compared with.
-
-    Attributes
-    ----------
-    n_neighbors : int
-    level : float
-        p-value from which on a row is no outlier.
-    spacing : ndarray of shape (m,)
-        d_q of each fitted row.
-    scores : ndarray of shape (m,)
-        s of each fitted row.
-    reference, above : ndarray of shape (r,) and (r + 1,)
-        Rising scores within the fence, and the weight of those at least as large.
-    unit : float
-        Weight of a new row.
-    centre, scale : float
-        Of log s.
-    """
+    """Scores of the fitted rows, which others are compared with."""
 
     n_neighbors: int
-    level: float
-    spacing: np.ndarray
-    scores: np.ndarray
+    level: float  # p-value from which on a row is no outlier
+    spacing: np.ndarray  # (m,): d_q of each fitted row
+    scores: np.ndarray  # (m,): s of each fitted row
+    # reference, above: (r,) and (r + 1,): rising scores within the fence, and the weight of those
+    # at least as large
     reference: np.ndarray
     above: np.ndarray
-    unit: float
+    unit: float  # weight of a new row
+    # centre, scale: of log s
     centre: float
     scale: float
 

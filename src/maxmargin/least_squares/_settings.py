@@ -27,39 +27,7 @@ TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of a fit; those of the paper have their names in the estimator's docstring.
-
-    Attributes
-    ----------
-    n_neighbors : int
-        Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there
-        are less than three rows for each of them and each cluster.
-    size_prior : float in [0, 1] or "auto"
-        p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS.
-    whiten : bool
-        Cluster twice, the second time after whitening by the covariance within the first clusters
-        (if there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
-    spreads : bool
-        Whether clusters may differ in spread instead of location. Needs ``whiten``.
-    connected : bool
-        Whether clusters that are apart and connected within are the answer if there are such,
-        whatever their J_p.
-    scale : bool
-        Whether columns are standardised if their scales differ much (at most 100 dense columns).
-    n_resamples : int
-        Number of subsamples that are clustered for confidence and stability.
-    time_budget : float or None
-        Seconds after which no restart or kick starts.
-    compared : bool
-        Whether to compare the labels with the k-means partition.
-    pilot : bool
-        Whether to fit on few rows if the clusters are clear.
-    only_clear : bool
-        Whether to give up (``NotClear``) unless the clusters are clear.
-    views : dict of str to ndarray, or None
-        Columns of each view (``_views.py``); ``whiten`` then means a second fit with the weights
-        of the views that follow from the first clusters.
-    """
+    """Parameters of a fit; those of the paper have their names in the estimator's docstring."""
 
     n_clusters: int
     kernels: tuple[Any, ...]
@@ -80,17 +48,28 @@ class Settings:
     pca: int | None = None
     balance: float = 0.1
     max_iter: int = 200
+    # Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there are
+    # less than three rows for each of them and each cluster.
     n_neighbors: int = 0
+    # p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS
     size_prior: Any = 0.0
+    # Cluster twice, the second time after whitening by the covariance within the first clusters (if
+    # there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
     whiten: bool = False
+    # Whether clusters may differ in spread instead of location. Needs ``whiten``.
     spreads: bool = False
+    # whether clusters that are apart and connected within are the answer if there are such,
+    # whatever their J_p
     connected: bool = False
+    # whether columns are standardised if their scales differ much (at most 100 dense columns)
     scale: bool = False
-    n_resamples: int = 0
-    time_budget: float | None = None
-    compared: bool = True
-    pilot: bool = False
-    only_clear: bool = False
+    n_resamples: int = 0  # number of subsamples that are clustered for confidence and stability
+    time_budget: float | None = None  # seconds after which no restart or kick starts
+    compared: bool = True  # whether to compare the labels with the k-means partition
+    pilot: bool = False  # whether to fit on few rows if the clusters are clear
+    only_clear: bool = False  # whether to give up (``NotClear``) unless the clusters are clear
+    # columns of each view (``_views.py``); ``whiten`` then means a second fit with the weights of
+    # the views that follow from the first clusters
     views: dict[str, Any] | None = None
 
     @property
@@ -139,53 +118,29 @@ class Settings:
 
 @dataclass(frozen=True)
 class Details:
-    """Results of a fit other than the model.
+    """Results of a fit other than the model."""
 
-    Attributes
-    ----------
-    chosen : ndarray
-        Rows of the input that were in the fit.
-    labels, margins : ndarray
-        Label and leave-one-out margin of each of them.
-    scores : ndarray of shape (n_fitted, k)
-        Scores of their regressions on the clusters' indicators.
-    others : list of (float, ndarray)
-        Other clusterings: relative difference of the objective, and labels of the fitted rows.
-    whitened, scaled : bool
-        Whether there was a first fit for the metric; whether columns were standardised.
-    by_spread : bool
-        Whether the clusters are those of the mixture, not of the largest J_p.
-    by_connection : bool
-        Whether they are connected groups of rows that are apart, not of the largest J_p.
-    connected : bool
-        Whether the clusters are such groups, of the largest J_p or not.
-    size_margins : dict of float to float
-        Mean leave-one-out margin for every size prior that was tried.
-    view_weights : dict of str to float, or None
-        Weight of each view.
-    view_fits : ndarray or None
-        Leave-one-out R2 of the labels by each view.
-    link_weight : str or None
-        The weight of rows with constraints if it is not 1, and why.
-    doubted : sequence of int
-        Numbers of the constraints that were not used.
-    """
-
-    chosen: np.ndarray
+    chosen: np.ndarray  # rows of the input that were in the fit
+    # labels, margins: label and leave-one-out margin of each of them
     labels: np.ndarray
     margins: np.ndarray
-    scores: np.ndarray
+    scores: np.ndarray  # (n_fitted, k): scores of their regressions on the clusters' indicators
+    # other clusterings: relative difference of the objective, and labels of the fitted rows
     others: list[tuple[float, np.ndarray]]
+    # whitened, scaled: whether there was a first fit for the metric; whether columns were
+    # standardised
     whitened: bool
     scaled: bool
-    by_spread: bool
+    by_spread: bool  # whether the clusters are those of the mixture, not of the largest J_p
+    # whether they are connected groups of rows that are apart, not of the largest J_p
     by_connection: bool
-    connected: bool
+    connected: bool  # whether the clusters are such groups, of the largest J_p or not
+    # mean leave-one-out margin for every size prior that was tried
     size_margins: dict[float, float]
-    view_weights: dict[str, float] | None = None
-    view_fits: np.ndarray | None = None
-    link_weight: str | None = None
-    doubted: Sequence[int] = ()
+    view_weights: dict[str, float] | None = None  # weight of each view
+    view_fits: np.ndarray | None = None  # leave-one-out R2 of the labels by each view
+    link_weight: str | None = None  # the weight of rows with constraints if it is not 1, and why
+    doubted: Sequence[int] = ()  # numbers of the constraints that were not used
 
     def renumbered(self, order: np.ndarray) -> Details:
         """Return the same with the scores in this order of the clusters; labels stay."""

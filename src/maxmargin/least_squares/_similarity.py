@@ -32,25 +32,14 @@ FLOAT64_ROWS = 500  # up to this many rows float64 is always used
 
 @dataclass(frozen=True)
 class Similarity:
-    """R of weighted rows, and the way from labels to a model for new rows.
+    """R of weighted rows, and the way from labels to a model for new rows."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (n, n)
-        ``V R V``: within-cluster sums of it are what the search maximises.
-    weights : ndarray of shape (n,)
-    ridge : float
-    scale : float
-        Mean diagonal of the kernel, by which it was divided.
-    row_means : ndarray of shape (n,) or None
-        Weighted mean of each kernel column (divided by ``scale``); None if the kernel is not
-        centred, so that the model has no intercept.
-    """
-
-    matrix: np.ndarray
-    weights: np.ndarray
+    matrix: np.ndarray  # (n, n): ``V R V``: within-cluster sums of it are what the search maximises
+    weights: np.ndarray  # (n,)
     ridge: float
-    scale: float
+    scale: float  # mean diagonal of the kernel, by which it was divided
+    # (n,): weighted mean of each kernel column (divided by ``scale``); None if the kernel is not
+    # centred, so that the model has no intercept
     row_means: np.ndarray | None
     _kept: dict[tuple[int, bytes], np.ndarray] = field(
         init=False, repr=False, compare=False, default_factory=dict, kw_only=True
@@ -134,9 +123,6 @@ def make_similarity(
         Kernel map without a projection.
     X : ndarray or csr_matrix of shape (n, d)
     weights : ndarray of shape (n,)
-    ridge : float
-    center : bool
-    n_jobs : int
     source : RowSource, optional
         Where the rows came from; a device forms R there.
     """

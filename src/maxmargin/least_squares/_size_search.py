@@ -79,7 +79,6 @@ def search_sizes(
 
     Parameters
     ----------
-    problem : LabelProblem
     starts : list of (labels, first round of shaking)
     rivals : list of ndarray
         Labels of k-means, from which single rows are moved at every p.
@@ -87,7 +86,6 @@ def search_sizes(
         Returns labels of further methods, for the same.
     connected : ndarray or None
         Clusters that are apart. The first p whose largest J_p has nearly these clusters is taken.
-    settings : SearchSettings
     priors : tuple of float
         Values of p; the first is preferred.
     """

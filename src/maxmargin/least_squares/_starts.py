@@ -115,7 +115,6 @@ def spread_clusters(
     labels : ndarray of shape (n,)
         Clusters to start from, none of them empty.
     weights : ndarray of shape (n,)
-    k : int
 
     Examples
     --------

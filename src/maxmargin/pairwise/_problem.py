@@ -21,50 +21,28 @@ from ._numba import class_losses, desired_clusters, free_losses, hu_losses, link
 
 @dataclass(frozen=True)
 class Linearisation:
-    """Clusters fixed at a point: of free rows (11), and of links (15), (16).
+    """Clusters fixed at a point: of free rows (11), and of links (15), (16)."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n,)
-    desired : ndarray of shape (L, 2)
-    """
-
-    labels: np.ndarray
-    desired: np.ndarray
+    labels: np.ndarray  # (n,)
+    desired: np.ndarray  # (L, 2)
 
 
 @dataclass(frozen=True)
 class PairProblem:
-    """``alpha/2 |W|^2 + sum_j v_j eta_j + sum_i u_i sum_z xi_iz``, equation (6).
-
-    Attributes
-    ----------
-    rows : Rows
-    k : int
-    alpha : float
-    links : Links
-        Between these rows; their weights v are those of the objective.
-    known_rows, known : ndarray
-        Rows whose class is known, and the class.
-    known_weights : ndarray
-    free_weights : ndarray of shape (n,)
-        u above: the unlabelled weight of each row over the number of clusters.
-    offset : ndarray of shape (k,)
-        b above.
-    hu : bool
-        Whether links have the losses of Hu et al., equation (2).
-    """
+    """``alpha/2 |W|^2 + sum_j v_j eta_j + sum_i u_i sum_z xi_iz``, equation (6)."""
 
     rows: Rows
     k: int
     alpha: float
-    links: Links
+    links: Links  # between these rows; their weights v are those of the objective
+    # known_rows, known: rows whose class is known, and the class
     known_rows: np.ndarray
     known: np.ndarray
     known_weights: np.ndarray
+    # (n,): u above: the unlabelled weight of each row over the number of clusters
     free_weights: np.ndarray
-    offset: np.ndarray
-    hu: bool = False
+    offset: np.ndarray  # (k,): b above
+    hu: bool = False  # whether links have the losses of Hu et al., equation (2)
 
     @property
     def constant(self) -> float:
@@ -218,25 +196,13 @@ ROUNDING = 1e-9  # relative to the objective at W = 0: smallest gap that can be 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where a solver ended.
-
-    Attributes
-    ----------
-    coef, scores : ndarray
-    value : float
-        Objective of the convex problem.
-    bound : float
-        No point has a smaller objective (-inf where the solver has no bound).
-    passes : int
-        Subgradients taken, each a pass over the rows.
-    converged : bool
-    """
+    """Where a solver ended."""
 
     coef: np.ndarray
     scores: np.ndarray
-    value: float
-    bound: float
-    passes: int
+    value: float  # objective of the convex problem
+    bound: float  # no point has a smaller objective (-inf where the solver has no bound)
+    passes: int  # subgradients taken, each a pass over the rows
     converged: bool
 
 

@@ -395,7 +395,6 @@ def pair_starts(
 
     Parameters
     ----------
-    problem : PairProblem
     few : PairProblem or None
         The problem on the rows with links or known classes; None where nothing parts the clusters.
     points : ndarray of shape (m, r)

@@ -420,23 +420,14 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A solved relaxation.
+    """A solved relaxation."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (n, n)
-        A in units of the square roots of the shares, or the kernel (full form).
-    soft : ndarray of shape (n, k - 1)
-        Soft labels: the leading eigenvectors.
-    bound : float
-        Largest difference of the shares of two clusters for which ``lower`` is valid.
-    """
-
+    # (n, n): A in units of the square roots of the shares, or the kernel (full form)
     matrix: np.ndarray
-    soft: np.ndarray
+    soft: np.ndarray  # (n, k - 1): soft labels: the leading eigenvectors
     lower: float
     gap: float
-    bound: float
+    bound: float  # largest difference of the shares of two clusters for which ``lower`` is valid
     history: list[float]
     n_iter: int
     stop_reason: str

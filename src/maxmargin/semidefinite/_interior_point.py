@@ -36,26 +36,15 @@ Way = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # changes of gamma,
 
 @dataclass(frozen=True)
 class Point:
-    """An iterate: gamma, Z and the multipliers of the box.
+    """An iterate: gamma, Z and the multipliers of the box."""
 
-    Attributes
-    ----------
-    gamma : ndarray of shape (n,)
-    Z : ndarray of shape (n, n)
-    below, above : ndarray of shape (n,)
-        Multipliers s and t of ``gamma >= 0`` and ``gamma <= 1``.
-    root : ndarray of shape (n, n)
-        Lower Cholesky factor of S.
-    inverse : ndarray of shape (n, n)
-        S^-1.
-    """
-
-    gamma: np.ndarray
-    Z: np.ndarray
+    gamma: np.ndarray  # (n,)
+    Z: np.ndarray  # (n, n)
+    # below, above: (n,): multipliers s and t of ``gamma >= 0`` and ``gamma <= 1``
     below: np.ndarray
     above: np.ndarray
-    root: np.ndarray
-    inverse: np.ndarray
+    root: np.ndarray  # (n, n): lower Cholesky factor of S
+    inverse: np.ndarray  # (n, n): S^-1
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,6 @@ def solve_diagonal_sdp(
         Positive.
     tol : float
         Relative duality gap at which to stop.
-    max_iter : int
     watch : callable
         Called with the bound after each iteration; a string it returns is the reason to stop.
 

@@ -37,29 +37,14 @@ TRIED = 12  # moves for which an SVM is solved before a descent ends
 
 @dataclass(frozen=True)
 class Objective:
-    """The certified objective of labels, and the size floor.
+    """The certified objective of labels, and the size floor."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (n, n)
-        A in units of the square roots of the shares, or the kernel (full form).
-    shares : ndarray of shape (n,)
-        Weights that add up to one.
-    k : int
-    least : float
-        Least share of a cluster.
-    fixed : ndarray of shape (n,), bool
-        Rows with known labels.
-    alpha : float or None
-        Of the SVM of the full form; None in the generalized form.
-    """
-
-    matrix: Array
-    shares: Array
+    matrix: Array  # (n, n): A in units of the square roots of the shares, or the kernel (full form)
+    shares: Array  # (n,): weights that add up to one
     k: int
-    least: float
-    fixed: NDArray[np.bool_]
-    alpha: float | None = None
+    least: float  # least share of a cluster
+    fixed: NDArray[np.bool_]  # (n,): rows with known labels
+    alpha: float | None = None  # of the SVM of the full form; None in the generalized form
 
     def value(self, labels: Labels) -> float:
         """Return the objective of a partition."""

@@ -39,27 +39,16 @@ Scs = dict[str, Any]  # what scs takes and returns
 
 @dataclass(frozen=True)
 class RelationProblem:
-    """Problem (6) for some rows.
+    """Problem (6) for some rows."""
 
-    Attributes
-    ----------
-    K : ndarray of shape (n, n)
-        Kernel of centred features.
-    shares : ndarray of shape (n,)
-        Weights that add up to one.
-    group, sign : ndarray of shape (n,)
-        Row i of the label relation is ``sign_i M[group_i]``; rows with known labels share a group.
-    alpha : float
-    bound : float
-        Largest difference of the shares of the two clusters.
-    """
-
-    K: np.ndarray
-    shares: np.ndarray
+    K: np.ndarray  # (n, n): kernel of centred features
+    shares: np.ndarray  # (n,): weights that add up to one
+    # group, sign: (n,): row i of the label relation is ``sign_i M[group_i]``; rows with known
+    # labels share a group
     group: np.ndarray
     sign: np.ndarray
     alpha: float
-    bound: float
+    bound: float  # largest difference of the shares of the two clusters
 
     @property
     def unit(self) -> float:
