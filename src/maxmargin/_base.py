@@ -280,11 +280,11 @@ class BaseMarginClustering(
         if source is None or source.in_memory:
             given = X if source is None else source.take(slice(None))
             try:
-                with np.errstate(invalid="ignore"):  # the sum that detects inf and NaN
-                    X = validate_data(
-                        self, given, reset=reset, accept_sparse="csr", accept_large_sparse=True,
-                        dtype=[np.float64, np.float32],
-                    )  # fmt: skip
+                X = validate_data(
+                    self, given, reset=reset, accept_sparse="csr", accept_large_sparse=True,
+                    dtype=[np.float64, np.float32], ensure_all_finite=False,
+                )  # fmt: skip
+                check_magnitude(X, effective_n_jobs(self.n_jobs))
             except (ValueError, TypeError) as error:
                 said = str(error).split("\n")[0]
                 if not hasattr(given, "columns") or not NOT_NUMBERS.search(said):
@@ -296,7 +296,6 @@ class BaseMarginClustering(
             if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
                 X = X.copy()
                 X.sum_duplicates()
-            check_magnitude(X)
             if reset and self._pairwise:
                 check_precomputed(X)
             return MemoryRows(X) if source is None else source.replaced(X)

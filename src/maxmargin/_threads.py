@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from threading import Lock, Thread, local
 from typing import Any
@@ -15,8 +15,26 @@ from threadpoolctl import ThreadpoolController
 _lock = Lock()
 _inside = 0  # threads that are inside one_thread
 _outer: list[tuple[Any, int]] = []  # process-wide libraries, with their counts before the limit
-_own = local()  # .inside: whether this thread is one of them
+_own = local()  # .inside: whether this thread is one of them; .works: whether it is of a pool
 _process_wide: dict[str, bool] = {}  # by path of the library
+_pools: dict[int, ThreadPoolExecutor] = {}  # by number of threads; a short pass could start none
+
+
+def _works() -> None:
+    _own.works = True
+
+
+@contextmanager
+def _pool(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield the pool of so many threads; a thread of a pool gets another one, lest all wait."""
+    if getattr(_own, "works", False):
+        with ThreadPoolExecutor(n_jobs, initializer=_works) as pool:
+            yield pool
+        return
+    with _lock:
+        if n_jobs not in _pools:
+            _pools[n_jobs] = ThreadPoolExecutor(n_jobs, initializer=_works)
+    yield _pools[n_jobs]
 
 
 def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> Iterator[Any]:
@@ -33,7 +51,7 @@ def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> I
     if n_jobs == 1 or len(items) == 1:
         yield from map(work, items)
         return
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with _pool(n_jobs) as pool:
         waiting: deque[Future[Any]] = deque()
         try:
             for item in items:
@@ -43,28 +61,20 @@ def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> I
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for future in waiting:
-                future.cancel()
+            wait([future for future in waiting if not future.cancel()])
 
 
-@contextmanager
-def thread_map(n_jobs: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], bool]]:
-    """Yield a function that calls ``work(item)`` for every item and waits; for several such steps.
+def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> None:
+    """Call ``work(item)`` for every item on ``n_jobs`` threads, and wait.
 
     Examples
     --------
     >>> squares = [0, 0]
-    >>> with thread_map(2) as run:
-    ...     run(lambda i: squares.__setitem__(i, i * i), range(2))
-    True
+    >>> run_all(lambda i: squares.__setitem__(i, i * i), range(2), 2)
     >>> squares
     [0, 1]
     """
-    if n_jobs == 1:
-        yield lambda work, items: all(True for _ in map(work, items))
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        yield lambda work, items: all(True for _ in pool.map(work, items))
+    deque(in_order(work, items, n_jobs), maxlen=0)
 
 
 @contextmanager
@@ -135,6 +145,7 @@ def _after_fork() -> None:
     """Only the thread that forked goes on in the child: the uses by all others have ended."""
     global _inside
     _inside = int(getattr(_own, "inside", False))
+    _pools.clear()
     _lock.release()
     while _outer and _inside == 0:
         _set_count(*_outer.pop())

@@ -124,6 +124,55 @@ def decide(margins, labels, lead):
         lead[i] = best - second if k > 1 else best
 
 
+@njit(cache=True, nogil=True)
+def dense_margins(data, offset, scale, columns, levels, tile, out):
+    """``out = (data - offset) scale columns + levels``, tile by tile: rows are far from zero."""
+    n, width = data.shape
+    values = np.empty((min(tile, n), width), data.dtype)
+    part = np.empty((min(tile, n), columns.shape[1]), data.dtype)
+    for start in range(0, n, tile):
+        size = min(start + tile, n) - start
+        for i in range(size):
+            for j in range(width):
+                values[i, j] = (data[start + i, j] - offset[j]) * scale
+        np.dot(values[:size], columns, part[:size])
+        for i in range(size):
+            for p in range(columns.shape[1]):
+                out[start + i, p] = part[i, p] + levels[p]
+
+
+@njit(cache=True, nogil=True)
+def summarise(labels, lead, weights, known, sizes, first, certain, best):
+    """Known labels replace others, their leads turned if they differ; sums by cluster.
+
+    ``sizes`` receives weights, ``first`` the first row of positive weight, ``certain`` the row of
+    the largest lead and ``best`` that lead. Returns the number of ties.
+    """
+    ties = 0
+    for i in range(len(labels)):
+        ties += lead[i] == 0.0
+        if known[i] >= 0:
+            lead[i] = lead[i] if known[i] == labels[i] else -lead[i]
+            labels[i] = known[i]
+        own = labels[i]
+        sizes[own] += weights[i]
+        if weights[i] > 0 and first[own] == len(labels):
+            first[own] = i
+        if lead[i] > best[own]:
+            certain[own], best[own] = i, lead[i]
+    return ties
+
+
+@njit(cache=True, nogil=True)
+def row_moments(data, shares, pivot, sums):
+    """Add weighted sums of the rows' differences from a pivot, and of their squares."""
+    for i in range(data.shape[0]):
+        for j in range(data.shape[1]):
+            value = np.float64(data[i, j]) - pivot[j]
+            sums[0, j] += shares[i] * value
+            sums[1, j] += shares[i] * value * value
+
+
 # -- minimum sizes ---------------------------------------------------------------------------------
 # Clusters are filled with the smallest loss of scores.
 

@@ -168,13 +168,13 @@ def with_links(
 
 def count_distinct(X: RowSource, at_least: int, rows: np.ndarray | None = None) -> int:
     """Return the number of distinct rows, counted no further than to ``at_least``."""
-    rows = np.arange(X.shape[0]) if rows is None else rows
-    marks = np.empty((0, 2), np.uint64)
-    for start in range(0, len(rows), MERGE_ROWS):
-        more = row_fingerprints(X.take(rows[start : start + MERGE_ROWS]))
+    n = X.shape[0] if rows is None else len(rows)
+    marks, start, size = np.empty((0, 2), np.uint64), 0, 4 * at_least
+    while start < n and len(marks) < at_least:
+        few = slice(start, start + size)
+        more = row_fingerprints(X.take(few if rows is None else rows[few]))
         marks = np.unique(np.concatenate([marks, more]), axis=0)
-        if len(marks) >= at_least:
-            break
+        start, size = start + size, MERGE_ROWS
     return len(marks)
 
 

@@ -25,7 +25,8 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from .._data.source import BlockResult, MemoryRows, RowSource, all_equal
+from .._data.source import TILE, BlockResult, MemoryRows, RowSource, all_equal
+from ._numba import row_moments
 from .lapack import eigh, interruptible
 from .rows import Block, Rows, weighted_sum
 
@@ -46,6 +47,7 @@ AUTO_SIGMAS = (0.5, 1.0)  # in median distances: the Gaussians whose mean is ker
 AUTO_RANK, AUTO_LANDMARKS, AUTO_ALL = 100, 400, 600  # up to 600 rows all are landmarks
 AXES_ROWS = 5000  # rows that the axes of text are found on
 TEXT_WIDTH, TEXT_SHARE = 50, 0.05  # text: at least so many columns, fewer non-zeros than this
+FAR_CENTRE = 1e6  # mean squares: a centre this far from the first estimate is computed again
 CHECKED_ROWS = 10_000  # a precomputed kernel up to this size is checked by a Cholesky factor
 
 
@@ -383,23 +385,29 @@ def feature_rank(n: int, d: int, kernel: Kernel, n_components: int | str | None)
 def centred_rows(
     rows: Rows, weights: np.ndarray, center: bool = True
 ) -> tuple[Rows, np.ndarray, float]:
-    """Centre rows (optionally) and scale them to unit mean square, in two passes.
+    """Centre rows (optionally) and scale them to unit mean square; one pass if they are dense.
 
     Returns the rows, and the centre and scale in terms of the stored data; the scale of equal rows
     is 0.
     """
-    raw = replace(rows, offset=None, scale=1.0)
-    centre = centre_of(raw, weights) if center else np.zeros(rows.shape[1])
-    centred = replace(raw, offset=centre)
-    total = float(weights.sum())
-    mean_square, plain = reduce(add, centred.run(square_block, (total,), (weights,))[1])
+    raw, (n, width) = replace(rows, offset=None, scale=1.0), rows.shape
+    centre, total = np.zeros(width), float(weights.sum())
     if rows.is_sparse:
-        mean_square, rounding = float(plain - centre @ centre), 1e-13 * float(plain)
+        centre = centre_of(raw, weights) if center else centre
+        plain = float(reduce(add, raw.run(square_block, (total,), (weights,))[1]))
+        mean_square, rounding = plain - float(centre @ centre), 1e-13 * plain
     else:
+        few = raw.take(np.arange(min(n, TILE))).values() if center else centre[None]
+        centre, far = few.mean(axis=0, dtype=np.float64), True
+        while far:  # as a rule once: the mean of the first rows is near that of all
+            sums, squares = reduce(add, raw.run(moment_block, (centre, total), (weights,))[1])
+            apart = float(sums @ sums) if center else 0.0
+            centre, mean_square = centre + sums * center, float(squares.sum()) - apart
+            far = apart > FAR_CENTRE * max(mean_square, float(centre @ centre) * 1e-24)
         rounding = (1e-12 if rows.dtype == np.float64 else 1e-5) ** 2 * float(centre @ centre)
     # Rows that differ only by rounding count as equal: scaled up, the noise would not be centred.
     scale = float(1.0 / np.sqrt(mean_square)) if mean_square > max(rounding, 1e-290) else 0.0
-    return replace(centred, scale=scale), centre, scale
+    return replace(raw, offset=centre, scale=scale), centre, scale
 
 
 def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
@@ -410,18 +418,27 @@ def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
 
 
 def square_block(block: Block, parts: Any, total: float) -> BlockResult:
-    """Block function: mean square of centred rows (dense) and of the rows as they are (CSR)."""
+    """Block function: mean square of CSR rows."""
+    precise = block.data.astype(np.float64)
+    squares = np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
+    return (), parts[0] / total @ squares
+
+
+def moment_block(block: Block, parts: Any, pivot: np.ndarray, total: float) -> BlockResult:
+    """Block function: mean differences of dense rows from a pivot, and mean squares of these."""
     xp, shares = block.xp, parts[0] / total
-    if block.is_sparse:
-        precise = block.data.astype(np.float64)
-        squares = np.asarray(precise.multiply(precise).sum(axis=1)).ravel()
-        return (), np.array([0.0, shares @ squares])
-    mean = 0.0
-    for where, tile in block.tiles():
-        values = xp.asarray(tile.values, dtype=xp.float64)
-        squares = np.einsum("ij,ij->i", values, values) if xp is np else xp.sum(values**2, axis=1)
-        mean += float(xp.sum(shares[where] * squares))
-    return (), np.array([mean, 0.0])
+    if xp is not np:
+        Z = next(block.tiles())[1].values
+        values = xp.astype(Z, xp.float64) - block.send(pivot, xp.float64)
+        weighted = values * shares[:, None]
+        return (), xp.stack([xp.sum(weighted, axis=0), xp.sum(weighted * values, axis=0)])
+    found = np.zeros((2, len(pivot)))
+    if block.features is None:
+        row_moments(np.ascontiguousarray(block.data), shares, pivot, found)
+    else:
+        for where, tile in block.tiles():
+            row_moments(tile.values, shares[where], pivot, found)
+    return (), found
 
 
 def pivoted_cholesky(

@@ -28,6 +28,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.source import all_equal
+from .._threads import in_order
 from ._numba import fill_clusters, tempered_ascent
 from .dedup import FitInput
 from .descent import CONVERGED, MAX_ITER, STALLED
@@ -165,7 +166,7 @@ def label_starts(
                 # Kicks go by numbers: equal partitions must have equal ones, whatever the rounding.
                 return value, labels if fixed.any() else canonical(labels)
 
-            pool = sorted((improved(labels) for labels in starts), key=lambda pair: -pair[0])
+            pool = sorted(in_order(improved, starts, rows.n_jobs), key=lambda pair: -pair[0])
             for _ in range(N_KICKS):
                 pool.append(improved(kicked(pool[0][1], fixed, k, rng)))
                 pool.sort(key=lambda pair: -pair[0])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba.extending import get_cython_function_address
 
-from .._threads import thread_map
+from .._threads import run_all
 
 TILE, WIDE = 256, 1024  # rows and columns of a tile; up to WIDE rows are one tile
 LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
@@ -90,38 +90,37 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
     tiles = [(i, j) for i in starts for j in range(i, n, WIDE)]
     panel, swept = np.empty((2, TILE, n), A.dtype)
 
-    with thread_map(n_jobs) as run:
-        for first in starts:
-            rows = slice(first, first + TILE)
-            size = len(A[rows])
-            inverse = A[rows, rows].copy()
-            info = _invert_tile(inverse)
-            if info != 0:
-                return info
-            K, Q = panel[:size], swept[:size]
-            K[:, :first], K[:, first:] = A[:first, rows].T, A[rows, first:]
-            K[:, rows] = np.triu(K[:, rows]) + np.triu(K[:, rows], 1).T
+    for first in starts:
+        rows = slice(first, first + TILE)
+        size = len(A[rows])
+        inverse = A[rows, rows].copy()
+        info = _invert_tile(inverse)
+        if info != 0:
+            return info
+        K, Q = panel[:size], swept[:size]
+        K[:, :first], K[:, first:] = A[:first, rows].T, A[rows, first:]
+        K[:, rows] = np.triu(K[:, rows]) + np.triu(K[:, rows], 1).T
 
-            def sweep(i: int, K: Any = K, Q: Any = Q, inverse: Any = inverse) -> None:
-                np.matmul(inverse, K[:, i : i + WIDE], out=Q[:, i : i + WIDE])
+        def sweep(i: int, K: Any = K, Q: Any = Q, inverse: Any = inverse) -> None:
+            np.matmul(inverse, K[:, i : i + WIDE], out=Q[:, i : i + WIDE])
 
-            def update(tile: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
-                i, j = tile
-                if i != first:
-                    A[i : i + TILE, j : j + WIDE] -= K[:, i : i + TILE].T @ Q[:, j : j + WIDE]
+        def update(tile: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
+            i, j = tile
+            if i != first:
+                A[i : i + TILE, j : j + WIDE] -= K[:, i : i + TILE].T @ Q[:, j : j + WIDE]
 
-            run(sweep, range(0, n, WIDE))
-            run(update, tiles)
-            A[:first, rows], A[rows, first:] = Q[:, :first].T, Q[:, first:]
-            A[rows, rows] = -inverse
+        run_all(sweep, range(0, n, WIDE), n_jobs)
+        run_all(update, tiles, n_jobs)
+        A[:first, rows], A[rows, first:] = Q[:, :first].T, Q[:, first:]
+        A[rows, rows] = -inverse
 
-        def fill(i: int) -> None:  # the lower triangle, and the sign
-            rows = slice(i, i + TILE)
-            A[rows, rows] = np.triu(A[rows, rows]) + np.triu(A[rows, rows], 1).T
-            A[i + TILE :, rows] = A[rows, i + TILE :].T
+    def fill(i: int) -> None:  # the lower triangle, and the sign
+        rows = slice(i, i + TILE)
+        A[rows, rows] = np.triu(A[rows, rows]) + np.triu(A[rows, rows], 1).T
+        A[i + TILE :, rows] = A[rows, i + TILE :].T
 
-        run(fill, starts)
-        run(lambda i: np.negative(A[i : i + TILE], out=A[i : i + TILE]), starts)
+    run_all(fill, starts, n_jobs)
+    run_all(lambda i: np.negative(A[i : i + TILE], out=A[i : i + TILE]), starts, n_jobs)
     return 0
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._data.source import BlockResult, RowSource
-from ._numba import decide
+from .._data.source import TILE, BlockResult, RowSource
+from ._numba import decide, dense_margins, summarise
 from .descent import CONVERGED
 from .rows import Block, concat
 from .size_floor import size_floor
@@ -181,10 +181,14 @@ def margin_block(
     if not len(coef):
         return (), xp.zeros((block.shape[0], len(paths)), dtype=xp.float64)
     columns, level = block.send(coef.T), block.send(levels, xp.float64)
-    parts = [
-        xp.asarray(tile.scores(columns), dtype=xp.float64) + level for _, tile in block.tiles()
-    ]
-    found = concat(parts, xp)
+    if xp is np and block.features is None and not block.is_sparse:
+        offset = np.zeros(len(columns)) if block.offset is None else block.offset
+        found = np.empty((block.shape[0], len(coef)))
+        stored, scale = np.ascontiguousarray(block.data), block.dtype.type(block.scale)
+        dense_margins(stored, block.send(offset), scale, columns, level, TILE, found)
+    else:
+        tiles = (tile.scores(columns) for _, tile in block.tiles())
+        found = concat([xp.asarray(tile, dtype=xp.float64) + level for tile in tiles], xp)
     is_tree = paths.shape[0] != paths.shape[1]  # else there is one score for each cluster
     return (), cluster_scores(found, paths, xp) if is_tree else found
 
@@ -213,12 +217,15 @@ def summary(
     weight, its row with the largest lead, that lead, and the number of rows with ties.
     """
     n = labels.shape[0]
+    sizes, first = np.zeros(k), np.full(k, n)
+    certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
+    if xp is np:
+        ties = summarise(labels, lead, weights, known, sizes, first, certain, best)
+        return (labels, lead), (n, sizes, first, certain, best, ties if k > 1 else 0)
     ties = int(xp.sum(xp.asarray(lead == 0.0, dtype=xp.int64))) if k > 1 else 0
     is_known = known >= 0
     lead = xp.where(is_known & (known != labels), -lead, lead)
     labels = xp.where(is_known, xp.asarray(known, dtype=labels.dtype), labels)
-    sizes, first = np.zeros(k), np.full(k, n)
-    certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
     for cluster in range(k):
         member = labels == cluster
         sizes[cluster] = float(xp.sum(xp.where(member, weights, xp.zeros_like(weights))))

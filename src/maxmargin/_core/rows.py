@@ -37,29 +37,28 @@ class Block:
     features: Any = None  # maps stored rows; offset and scale apply to what it gives
     xp: Any = np  # array namespace of the rows
     n_jobs: int = 1  # threads of a pass over all blocks
+    is_near: bool = True  # whether rows may be centred in the products; CSR rows always are
     dtype: Any = field(init=False)  # floating type in which tiles are multiplied
     is_sparse: bool = field(init=False)  # whether the products run over CSR rows
 
     def __post_init__(self) -> None:
         stored = self.data if self.features is None else self.features
-        object.__setattr__(self, "dtype", getattr(stored, "dtype", None))
-        object.__setattr__(self, "is_sparse", sparse.issparse(stored))
+        self.__dict__.update(
+            dtype=getattr(stored, "dtype", None), is_sparse=sparse.issparse(stored)
+        )
+
+    def of(self, data: Any) -> Block:
+        """Return the block of stored rows; ``replace`` takes several times as long."""
+        block = object.__new__(Block)
+        block.__dict__.update(self.__dict__, data=data)
+        block.__post_init__()
+        return block
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of features."""
         width = self.data.shape[1] if self.features is None else self.features.rank
         return self.data.shape[0], width
-
-    @property
-    def is_near(self) -> bool:
-        """Whether the stored rows may be centred in the products: always so for CSR rows."""
-        if self.features is not None:
-            return False
-        if self.is_sparse or self.offset is None:
-            return True
-        far = float(self.xp.sum(self.offset * self.offset)) ** 0.5 * self.scale
-        return bool(far <= (FAR if self.dtype == self.xp.float64 else FAR32))
 
     def send(self, array: Any, dtype: Any = None) -> Any:
         """Return an array of the host in the namespace and type of the rows."""
@@ -90,9 +89,7 @@ class Block:
 
     def taken(self, rows: Any) -> Block:
         """Return the chosen rows."""
-        if self.xp is np:
-            return replace(self, data=self.data[rows])
-        return replace(self, data=self.xp.take(self.data, rows, axis=0))
+        return self.of(self.data[rows] if self.xp is np else self.xp.take(self.data, rows, axis=0))
 
 
 @dataclass(frozen=True)
@@ -175,12 +172,16 @@ class Rows:
         source, features = self.source, self.features
         source = source if isinstance(source, RowSource) else MemoryRows(source)
         n, width = source.shape
+        near = features is None
+        if near and not source.is_sparse and self.offset is not None:
+            limit = FAR if source.dtype == np.float64 else FAR32
+            near = float(np.linalg.norm(self.offset)) * self.scale <= limit
         found = {
             "source": source,
             "shape": (n, width if features is None else features.rank),
             "dtype": source.dtype if features is None else features.dtype,
             "is_sparse": features is None and source.is_sparse,
-            "block": Block(None, self.offset, self.scale, features, np, self.n_jobs),
+            "block": Block(None, self.offset, self.scale, features, np, self.n_jobs, near),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
@@ -214,7 +215,7 @@ class Rows:
 
     def values(self) -> Any:
         """Return all rows of Z in one array of the host."""
-        block = replace(self.block, data=self.source.take(slice(None)))
+        block = self.block.of(self.source.take(slice(None)))
         plain = self.features is None and self.offset is None and self.scale == 1.0
         if plain and not block.is_sparse:
             return block.data

@@ -263,7 +263,7 @@ def _on_chunk(recipe: Any, chunk: Any, places: Any, *parts: Any) -> tuple[Any, .
     with one_thread():
         for start in range(0, chunk.shape[0], BLOCK):
             rows = slice(start, start + BLOCK)
-            block = replace(view, data=chunk.take(rows))
+            block = view.of(chunk.take(rows))
             new, block_sums = function(block, [c[rows] for c in columns], *shared)
             sums.append(block_sums)
             made.append(new)

@@ -13,16 +13,15 @@ are returned in order, so the result has the same bits for any number of threads
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import assert_all_finite
 
-from .._threads import in_order
+from .._threads import in_order, run_all
 
 # OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits hardly
 # depend on how the rows are blocked.
@@ -109,18 +108,16 @@ class LocalRows:
         n = self.shape[0]
         out = tuple(np.empty(n, dtype) for dtype in made)
 
-        def work(start: int) -> Any:
-            stop = min(start + BLOCK, n)
-            parts = [column[start:stop] for column in columns]
+        def work(where: slice) -> Any:
+            parts = [column[where] for column in columns]
             # A column that repeats one value takes no memory until here.
             parts = [np.ascontiguousarray(p) if p.strides[0] == 0 else p for p in parts]
-            block = replace(view, data=self.take(slice(start, stop)))
-            new, sums = function(block, parts, *shared)
+            new, sums = function(view.of(self.take(where)), parts, *shared)
             for column, values in zip(out, new):
-                column[start:stop] = values
+                column[where] = values
             return sums
 
-        return out, in_order(work, range(0, n, BLOCK), view.n_jobs)
+        return out, in_order(work, blocks(n), view.n_jobs)
 
     def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return what a block function gives for every row."""
@@ -133,13 +130,12 @@ class LocalRows:
         """Return the features of all rows in one array, mapped tile by tile."""
         Z = np.empty((self.shape[0], features.rank), features.dtype)
 
-        def work(start: int) -> None:
-            stop = min(start + BLOCK, len(Z))
-            part = self.take(slice(start, stop))
-            for i in range(0, stop - start, TILE):
-                Z[start + i : min(start + i + TILE, stop)] = features.values(part[i : i + TILE])
+        def work(where: slice) -> None:
+            part, out = self.take(where), Z[where]
+            for i in range(0, len(out), TILE):
+                out[i : i + TILE] = features.values(part[i : i + TILE])
 
-        deque(in_order(work, range(0, len(Z), BLOCK), n_jobs), maxlen=0)
+        run_all(work, blocks(len(Z)), n_jobs)
         return MemoryRows(Z)
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
@@ -194,15 +190,34 @@ class MemoryRows(LocalRows):
         return MemoryRows(self.X[:, chosen])
 
 
+def blocks(n_rows: int) -> list[slice]:
+    """Return the blocks of a pass over rows in memory: about 16, but of 4 to 16 tiles.
+
+    Examples
+    --------
+    >>> blocks(5000)
+    [slice(0, 4096, None), slice(4096, 5000, None)]
+    """
+    size = TILE * min(max(4, -(-n_rows // BLOCK)), 16)
+    return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
+
+
 def all_equal(column: np.ndarray) -> bool:
     """Return whether a column repeats one value, stored once."""
     return column.strides[0] == 0
 
 
-def check_magnitude(X: Any) -> None:
-    """Raise an error for values whose squares overflow or underflow."""
+def check_magnitude(X: Any, n_jobs: int = 1) -> None:
+    """Raise an error for values whose squares overflow or underflow, or that are not finite."""
     values = X.data if sparse.issparse(X) else X
-    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+
+    def extremes(where: slice) -> tuple[float, float]:
+        return float(values[where].max()), -float(values[where].min())
+
+    found = [*in_order(extremes, blocks(len(values)), n_jobs)] if values.size else [(0.0, 0.0)]
+    largest = float(np.max(found))  # NaN if there is one
+    if not np.isfinite(largest):
+        assert_all_finite(X, input_name="X")
     limit = LARGEST if values.dtype == np.float64 else LARGEST32
     if largest > limit or 0.0 < largest < 1.0 / limit:
         raise ValueError(

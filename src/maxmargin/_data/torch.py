@@ -221,7 +221,7 @@ class DeviceRows:
                 else column[where, ...]
                 for column in sent
             )
-            yield replace(view, data=self.array[where, :]), parts
+            yield view.of(self.array[where, :]), parts
 
     def _column(self, column: Any) -> Any:
         """Return a column on the device; a value and its type if the column repeats one."""

@@ -21,7 +21,7 @@ in the paper                               here
 (1) labels given, a sum for the mean       ``_search.Problem.solve``
 (2), (3) labels free                       ``_search.Problem.descend``; F is ``Problem._value``
 (4), (10) labels                           ``_numba.cut_rule``, of device rows ``_device``
-(5) - (9), (12) hinge loss of a row        ``_numba._row_rule``
+(5) - (9), (12) hinge loss of a row        ``_numba.cut_rule``
 (11) one slack, (k + 1)^n constraints c    ``_cuts.LabelledCuts``; its codes are c
 (13), (14) most violated constraint        ``_numba.cut_rule``, in ``LabelledCuts.evaluate``
 (15) all constraints hold up to epsilon    ``_search.Problem.solved``: epsilon is ``tol``
@@ -95,7 +95,7 @@ in the paper                                 here
 (2.4), (4.30) weights times w                not used: (2.5), (4.32) replace it by v = beta w
 (2.6), (4.31), (4.33) penalty of v           ``_penalty.KernelWeights.value``
 (2.7), (2.8), (4.34) one slack               ``_cuts.LabelledCuts``
-(2.9) - (2.11), (2.17) loss                  ``_numba._row_rule``
+(2.9) - (2.11), (2.17) loss                  ``_numba.cut_rule``
 (2.12), (2.13), (4.35) the subproblem        ``KernelWeights.solve`` through ``solve_weights``
 (2.14), (2.15) as a cone program             ``_penalty.solve_cone_program``
 (2.16), Theorem 4.3                          ``_numba.cut_rule``

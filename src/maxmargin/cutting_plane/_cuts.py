@@ -259,27 +259,29 @@ def cut_block(
     """
     k = len(coef)
     weights, fixed, *before = parts
-    rule = weights, fixed, intercept, prices
     if block.xp is not np:
-        labels, codes, gathered, sums = device_pass(block, coef, rule, dtype)
+        given = weights, fixed, intercept, prices
+        labels, codes, gathered, sums = device_pass(block, coef, given, dtype)
         moves = device_moves(block, weights, labels, before, k) if before else None
         return (labels, codes), (gathered, sums, moves)
     n, width = block.shape
     labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
+    rule = weights, fixed, prices
     if not block.is_near:
-        gathered = _tiled_pass(block, coef, rule, labels, codes, sums)
+        gathered = _tiled_pass(block, coef, intercept, rule, labels, codes, sums)
     else:
         # Rows are read as they are stored, and centred in the products.
         offset = np.zeros(width) if block.offset is None else np.asarray(block.offset)
-        wide = coef.T * block.scale
-        columns, shift = block.send(wide), block.send(-(offset @ wide))
+        scaled = coef * block.scale
+        shift = block.send(intercept - scaled @ offset)
         if block.is_sparse:
             X, flat = block.data, np.zeros(width * k, block.dtype)
-            matrix = X.data, X.indices, X.indptr
-            csr_cut_pass(matrix, columns.ravel(), shift, rule, labels, codes, flat, sums)
+            matrix, columns = (X.data, X.indices, X.indptr), block.send(scaled.T).ravel()
+            csr_cut_pass(matrix, columns, shift, rule, labels, codes, TILE, flat, sums)
             gathered = flat.reshape(width, k).T.astype(np.float64)
         else:
             gathered, stored = np.zeros((k, width)), np.ascontiguousarray(block.data)
+            columns = block.send(scaled)
             dense_cut_pass(stored, columns, shift, rule, labels, codes, TILE, gathered, sums)
         gathered = (gathered - np.outer(sums[2 + k :], offset)) * block.scale
     moves = _moves(block, weights, labels, before, k) if before else None
@@ -289,6 +291,7 @@ def cut_block(
 def _tiled_pass(
     block: Block,
     coef: np.ndarray,
+    intercept: np.ndarray,
     rule: tuple[np.ndarray, ...],
     labels: np.ndarray,
     codes: np.ndarray,
@@ -296,14 +299,14 @@ def _tiled_pass(
 ) -> np.ndarray:
     """Make the pass over rows that must be centred, or mapped, before they are multiplied."""
     columns = block.send(coef.T)
-    weights, fixed = rule[:2]
+    weights, fixed, prices = rule
     gathered = np.zeros((len(coef), block.shape[1]))
     for where, tile in block.tiles():
-        scores = tile.scores(columns)
+        scores = np.ascontiguousarray((tile.scores(columns) + intercept).T)
         matrix = np.empty(scores.shape, scores.dtype)
-        given = weights[where], fixed[where], rule[2], rule[3]
+        given = weights[where], fixed[where], prices
         cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
-        gathered += tile.weighted_sum(matrix)
+        gathered += tile.weighted_sum(matrix.T)
     return gathered
 
 

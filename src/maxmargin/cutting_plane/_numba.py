@@ -9,113 +9,124 @@ from numba import njit
 from .._core._numba import U, csr_row_scores
 
 
-@njit(cache=True, nogil=True)
-def _row_rule(row, weight, fixed, intercept, prices, sums):
-    """Label of a row with given scores and its rival r*, -1 if its loss is zero.
-
-    The loss is (8) for the label of the largest score, and that of Crammer and Singer for others.
-    To ``sums`` are added the loss, the weight of rows with a loss, the weight of every cluster, and
-    weights at the label minus weights at the rival: 2 + 2 k entries.
-    """
-    k = len(row)
-    for p in range(k):
-        row[p] += intercept[p]
-    own = fixed
-    if own < 0:
-        own, best = 0, row[0] + prices[0]
-        for p in range(1, k):
-            value = row[p] + prices[p]
-            larger = value > best
-            own = p if larger else own
-            best = value if larger else best
-    mine = row[own]
-    row[own] = -np.inf
-    rival, top = 0, row[0]
-    for p in range(1, k):
-        larger = row[p] > top
-        rival = p if larger else rival
-        top = row[p] if larger else top
-    loss = 1.0 + (top - mine)
-    sums[2 + own] += weight
-    if loss <= 0.0:
-        return own, -1
-    sums[0] += weight * loss
-    sums[1] += weight
-    sums[2 + k + own] += weight
-    sums[2 + k + rival] -= weight
-    return own, rival
-
-
-@njit(cache=True, nogil=True)
-def cut_rule(scores, weights, fixed, intercept, prices, labels, codes, matrix, sums):
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def cut_rule(scores, weights, fixed, prices, labels, codes, matrix, sums):
     """Label the rows and find the most violated constraint: equations (4) and (14).
 
-    A row takes the cluster of its largest ``score + intercept + price``, or ``fixed`` if that is
-    not negative; its rival is the best other cluster without prices. ``matrix`` receives the
-    weight at the label and minus the weight at the rival of every row with a loss. ``sums`` are
-    those of :func:`_row_rule`.
+    A row takes the cluster of its largest ``score + price``, or ``fixed`` if that is not negative;
+    its rival r* is the best other cluster without prices. Its loss is (8) for the label of the
+    largest score, and that of Crammer and Singer for others. Loops over rows are inside those over
+    clusters, because they are then vectorised.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (k, n)
+    matrix : ndarray of shape (k, n)
+        Receives the weight at the label and minus the weight at the rival of every row with a loss.
+    sums : ndarray of shape (2 + 2 k,)
+        To it are added the loss, the weight of rows with a loss, the weight of every cluster, and
+        weights at the label minus weights at the rival.
     """
-    n, k = scores.shape
+    k, n = scores.shape
+    own, rival = np.zeros(n, np.int32), np.zeros(n, np.int32)
+    mine, best = np.zeros(n, scores.dtype), np.full(n, -np.inf, scores.dtype)
+    for p in range(k):
+        score, price = scores[p], prices[p]
+        for i in range(n):
+            value = score[i] + price
+            larger = value > best[i]
+            own[i] = p if larger else own[i]
+            best[i] = value if larger else best[i]
     for i in range(n):
-        for p in range(k):
-            matrix[i, p] = 0.0
-        own, rival = _row_rule(scores[i], weights[i], fixed[i], intercept, prices, sums)
-        labels[i], codes[i] = own, rival + 1
-        if rival >= 0:
-            matrix[i, own] = weights[i]
-            matrix[i, rival] = -weights[i]
+        own[i] = fixed[i] if fixed[i] >= 0 else own[i]
+    best[:] = -np.inf
+    for p in range(k):
+        score = scores[p]
+        for i in range(n):
+            is_own = own[i] == p
+            larger = (score[i] > best[i]) & (not is_own)
+            mine[i] = score[i] if is_own else mine[i]
+            rival[i] = p + 1 if larger else rival[i]
+            best[i] = score[i] if larger else best[i]
+    loss_sum, coded_sum, one = 0.0, 0.0, scores.dtype.type(1.0)
+    for i in range(n):
+        loss = one + (best[i] - mine[i])
+        share = weights[i] if loss > 0 else 0.0
+        loss_sum += share * loss
+        coded_sum += share
+        mine[i] = share
+        labels[i], codes[i] = own[i], rival[i] if loss > 0 else 0
+    sums[0] += loss_sum
+    sums[1] += coded_sum
+    for p in range(k):
+        column, size, shares = matrix[p], 0.0, 0.0
+        for i in range(n):
+            gained, lost = mine[i] if own[i] == p else 0, mine[i] if rival[i] == p + 1 else 0
+            column[i] = gained - lost
+            shares += column[i]
+            size += weights[i] if own[i] == p else 0.0
+        sums[2 + p] += size
+        sums[2 + k + p] += shares
 
 
 @njit(cache=True, nogil=True)
-def csr_cut_pass(matrix, flat, shift, rule, labels, codes, gathered, sums):
+def csr_cut_pass(matrix, flat, shift, rule, labels, codes, tile, gathered, sums):
     """:func:`cut_rule` over CSR rows, with both products: one call.
 
-    ``matrix`` is (data, indices, indptr) and ``rule`` is (weights, fixed, intercept, prices); a
-    coded row is added to two places of every column of ``gathered``, (r k) in a row.
+    ``matrix`` is (data, indices, indptr) and ``rule`` is (weights, fixed, prices); a coded row is
+    added to two places of every column of ``gathered``, (r k) in a row.
     """
     data, indices, indptr = matrix
-    weights, fixed, intercept, prices = rule
-    k = len(shift)
+    weights, fixed, prices = rule
+    n, k = len(labels), len(shift)
     row = np.empty(k, data.dtype)
-    for j in range(len(labels)):
-        begin, end = indptr[j], indptr[j + 1]
-        csr_row_scores(data, indices, begin, end, flat, shift, row)
-        own, rival = _row_rule(row, weights[j], fixed[j], intercept, prices, sums)
-        labels[j], codes[j] = own, rival + 1
-        if rival >= 0:
-            here, there, weight = U(own), U(rival), weights[j]
-            for t in range(U(begin), U(end)):
-                part, at = weight * data[t], U(indices[t]) * U(k)
-                gathered[at + here] += part
-                gathered[at + there] -= part
+    for start in range(0, n, tile):
+        stop = min(start + tile, n)
+        scores = np.empty((k, stop - start), data.dtype)
+        codings = np.empty_like(scores)
+        for j in range(start, stop):
+            csr_row_scores(data, indices, indptr[j], indptr[j + 1], flat, shift, row)
+            for p in range(k):
+                scores[p, j - start] = row[p]
+        cut_rule(
+            scores, weights[start:stop], fixed[start:stop], prices, labels[start:stop],
+            codes[start:stop], codings, sums,
+        )  # fmt: skip
+        for j in range(start, stop):
+            if codes[j] > 0:
+                here, there, weight = U(labels[j]), U(codes[j] - 1), weights[j]
+                for t in range(U(indptr[j]), U(indptr[j + 1])):
+                    part, at = weight * data[t], U(indices[t]) * U(k)
+                    gathered[at + here] += part
+                    gathered[at + there] -= part
 
 
 @njit(cache=True, nogil=True)
 def dense_cut_pass(data, columns, shift, rule, labels, codes, tile, gathered, sums):
     """:func:`cut_rule` over a block of dense rows in tiles, with both products: one call.
 
-    ``rule`` is (weights, fixed, intercept, prices); ``gathered`` (k, r) receives the sum over tiles
-    of ``matrix' data``; ``shift`` is added to the scores (that of the rows' centre).
+    ``columns`` is (k, r) and ``rule`` is (weights, fixed, prices); ``gathered`` (k, r) receives the
+    sum over tiles of ``matrix data``; ``shift`` is added to the scores (intercepts, and the scores
+    of the rows' centre).
     """
-    weights, fixed, intercept, prices = rule
-    n, k = data.shape[0], columns.shape[1]
-    scores = np.empty((tile, k), data.dtype)
-    matrix = np.empty((tile, k), data.dtype)
+    weights, fixed, prices = rule
+    n, k = data.shape[0], columns.shape[0]
+    scores = np.empty((k, min(tile, n)), data.dtype)
+    matrix = np.empty_like(scores)
     part = np.empty((k, data.shape[1]), data.dtype)
     for start in range(0, n, tile):
         stop = min(start + tile, n)
-        size = stop - start
-        np.dot(data[start:stop], columns, scores[:size])
-        for i in range(size):
-            for p in range(k):
-                scores[i, p] += shift[p]
-        given = weights[start:stop], fixed[start:stop]
-        found = labels[start:stop], codes[start:stop]
+        if stop - start < tile:
+            scores = np.empty((k, stop - start), data.dtype)
+            matrix = np.empty_like(scores)
+        np.dot(columns, data[start:stop].T, scores)
+        for p in range(k):
+            scores[p] += shift[p]
         cut_rule(
-            scores[:size], given[0], given[1], intercept, prices, found[0], found[1],
-            matrix[:size], sums,
+            scores, weights[start:stop], fixed[start:stop], prices, labels[start:stop],
+            codes[start:stop], matrix, sums,
         )  # fmt: skip
-        np.dot(matrix[:size].T, data[start:stop], part)
+        np.dot(matrix, data[start:stop], part)
         for p in range(k):
             for j in range(data.shape[1]):
                 gathered[p, j] += part[p, j]

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from .._core.features import DEVICE_KERNELS, FeatureMap
 from .._core.lapack import invert_definite
-from .._threads import thread_map
+from .._threads import run_all
 from ._numba import add_members, add_products
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
@@ -165,8 +165,7 @@ def filled_matrix(
     def strip(i: int) -> None:
         K[i : i + STRIP] = values(i, min(i + STRIP, n))
 
-    with thread_map(n_jobs if n > 2 * STRIP else 1) as run:
-        run(strip, range(0, n, STRIP))
+    run_all(strip, range(0, n, STRIP), n_jobs if n > 2 * STRIP else 1)
     return K
 
 
@@ -259,8 +258,7 @@ def add_outer(K: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray]], n_jobs:
     def strip(i: int) -> None:
         add_products(K[i : i + STRIP], np.ascontiguousarray(columns[:, i : i + STRIP]), rows)
 
-    with thread_map(n_jobs if len(K) > 4 * STRIP else 1) as run:
-        run(strip, range(0, len(K), STRIP))
+    run_all(strip, range(0, len(K), STRIP), n_jobs if len(K) > 4 * STRIP else 1)
 
 
 def invert_in_place(A: np.ndarray, n_jobs: int = 1) -> None:
