@@ -50,11 +50,11 @@ html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": []},  # its tables are wide
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "glossary": [], "faq": []}
+html_sidebars = dict.fromkeys(("index", "tutorial", "benchmarks"), [])  # they have no pages below
 
 
 def skip_inherited(app, what, name, obj, skip, options):

@@ -338,8 +338,10 @@ def _noted(
         return Column(name, kind, False, "the same value in every row")
     missing = f", {_count(n_missing, 'missing value')}" if n_missing else ""
     if kind == "date":
-        options = {**options, "missing": bool(n_missing)}
-        parts = DateParts(**options).fit(values)
+        parts = DateParts(options["format"]).fit(values)
+        n_lost = int(parts._dates(values).isna().sum()) - n_missing
+        options = {**options, "missing": n_missing + n_lost > 0}
+        missing += f", {_count(n_lost, 'cell')} that cannot be read" if n_lost else ""
         told = "days" + ", month" * parts.has_months_ + ", time of day" * parts.has_hours_
         form = f" ({options['format']})" if options["format"] else ""
         return Column(name, kind, True, f"{told}{form}{missing}", options)

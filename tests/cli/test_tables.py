@@ -93,8 +93,8 @@ FILES = {
         {"age": "number 1 cell that is no number", "noise": "number unit variance"},
     ),
     "dates": (
-        text(DAYS, numbers(AGE), header="since,age"),
-        {"since": r"date days, month \(%d.%m.%Y\)", "age": "number unit variance"},
+        text([*DAYS[:-1], "soon"], numbers(AGE), header="since,age"),
+        {"since": r"date days, month \(%d.%m.%Y\), 1 cell that cannot be read", "age": "number unit variance"},
     ),
     "booleans": (
         text(numbers(AGE), np.where(OLD, "true", "false").tolist(), header="age,alive"),
