@@ -54,7 +54,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = dict.fromkeys(("index", "tutorial", "benchmarks"), [])  # they have no pages below
+html_sidebars = {"index": [], "tutorial": [], "benchmarks": []}  # they have no pages below
 
 
 def skip_inherited(app, what, name, obj, skip, options):

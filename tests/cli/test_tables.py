@@ -94,7 +94,7 @@ FILES = {
     ),
     "dates": (
         text([*DAYS[:-1], "soon"], numbers(AGE), header="since,age"),
-        {"since": r"date days, month \(%d.%m.%Y\), 1 cell that cannot be read", "age": "number unit variance"},
+        {"since": r"date days, month \(%d.%m.%Y\), 1 cell that cannot", "age": "number unit"},
     ),
     "booleans": (
         text(numbers(AGE), np.where(OLD, "true", "false").tolist(), header="age,alive"),
