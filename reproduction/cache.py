@@ -93,4 +93,16 @@ def _bare(source: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = node.body[ast.get_docstring(node) is not None :]
-    return ast.dump(tree)
+    return _dump(tree)
+
+
+def _dump(node: object) -> str:
+    """``ast.dump``, whose treatment of empty fields depends on the version of Python."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dump, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = [
+        f"{name}={_dump(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])
+    ]
+    return f"{type(node).__name__}({', '.join(fields)})"
