@@ -24,7 +24,9 @@ from maxmargin._base import BaseMarginClustering
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 README = (ROOT / "README.md").read_text()
-SETUP = 'python3 -m venv .venv && .venv/bin/pip install -q -e ".[{}]" && .venv/bin/{}\n'
+SETUP = (
+    'python3 -m venv .venv && .venv/bin/pip install -q --no-compile -e ".[{}]" && .venv/bin/{}\n'
+)
 OPTIONAL = {
     "dask",
     "pandas",
