@@ -225,7 +225,8 @@ def test_known_labels_are_kept(folder, run_json):
 def test_names_of_known_labels_are_written(folder, run):
     put_kinds({0: "7", 30: "12"})  # names that are numbers, too
     line = "fit d.csv -k 3 --id-column who --partial-labels kind --n-resamples 0"
-    assert run(f"{line} --out l.csv --model m.skops")[0] == 0
+    code, out, _ = run(f"{line} --out l.csv --model m.skops")
+    assert code == 0 and re.search(r"rows +share +class .*\n +0 .*% +7 .*\n +1 .*% +12 ", out)
     lines = [line.split(",")[:3] for line in Path("l.csv").read_text().splitlines()]
     assert lines[0] == ["who", "cluster", "class"]
     names = dict(line[1:] for line in lines[1:])

@@ -192,14 +192,15 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         "rows": [f"{size:,}" for size in result["cluster_sizes"]],
         "share": [f"{size / result['n_rows']:.1%}" for size in result["cluster_sizes"]],
     }
+    if result["known_labels"]:
+        names = {cluster: name for name, cluster in result["known_labels"].items()}
+        columns["class"] = [names.get(j, "") for j in range(result["n_clusters"])]
     if "confidence" in result:
         columns["confidence"] = [f"{level:.2f}" for level in result["confidence"]]
     columns["most certain row"] = map(str, result["exemplars"])
     yield data.table_of(columns, zip(*columns.values()))
     yield from result.get("descriptions", [])
     yield from result.get("report", [])
-    for name, cluster in result["known_labels"].items():
-        yield f"known label {name!r} is cluster {cluster}"
     if result["wrote"]:
         yield data.told_files(result["wrote"])
     else:
