@@ -316,7 +316,7 @@ class MaxMarginClustering(BaseMarginClustering):
             extras["view_weights_"] = model.details.view_weights
         chosen = model.details.chosen
         fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
-        outliers = fit_outliers(*fitted, k, self.outlier_level)
+        outliers = fit_outliers(*fitted, k, self.outlier_level, data.n_jobs)
         once = outliers.has_neighbours_of(model.features.metric)
         scored = partial(scored_block, outliers=outliers) if once else None
         return replace(model, extras=extras | {"_outliers": outliers}, scored=scored)

@@ -77,6 +77,20 @@ def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> No
     deque(in_order(work, items, n_jobs), maxlen=0)
 
 
+def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
+    """Return a function for the result of ``work()``, which a thread begins now if there are more.
+
+    Examples
+    --------
+    >>> later(lambda: 1 + 1, 2)()
+    2
+    """
+    if n_jobs == 1 or getattr(_own, "works", False):
+        return work
+    with _pool(n_jobs) as pool:
+        return pool.submit(work).result
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread, because the last digits depend on their number.

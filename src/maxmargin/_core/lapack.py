@@ -98,21 +98,31 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
         if info != 0:
             return info
         K, Q = panel[:size], swept[:size]
-        K[:, :first], K[:, first:] = A[:first, rows].T, A[rows, first:]
-        K[:, rows] = np.triu(K[:, rows]) + np.triu(K[:, rows], 1).T
 
-        def sweep(i: int, K: Any = K, Q: Any = Q, inverse: Any = inverse) -> None:
-            np.matmul(inverse, K[:, i : i + WIDE], out=Q[:, i : i + WIDE])
+        def sweep(
+            i: int, first: int = first, K: Any = K, Q: Any = Q, inverse: Any = inverse
+        ) -> None:
+            here, at = slice(i, i + TILE), slice(first, first + TILE)
+            K[:, here] = A[here, at].T if i < first else A[at, here]
+            if i == first:
+                K[:, here] = np.triu(K[:, here]) + np.triu(K[:, here], 1).T
+            np.matmul(inverse, K[:, here], out=Q[:, here])
 
         def update(tile: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
             i, j = tile
             if i != first:
                 A[i : i + TILE, j : j + WIDE] -= K[:, i : i + TILE].T @ Q[:, j : j + WIDE]
 
-        run_all(sweep, range(0, n, WIDE), n_jobs)
+        def store(i: int, first: int = first, Q: Any = Q, inverse: Any = inverse) -> None:
+            here, at = slice(i, i + TILE), slice(first, first + TILE)
+            if i < first:
+                A[here, at] = Q[:, here].T
+            else:
+                A[at, here] = -inverse if i == first else Q[:, here]
+
+        run_all(sweep, starts, n_jobs)
         run_all(update, tiles, n_jobs)
-        A[:first, rows], A[rows, first:] = Q[:, :first].T, Q[:, first:]
-        A[rows, rows] = -inverse
+        run_all(store, starts, n_jobs)
 
     def fill(i: int) -> None:  # the lower triangle, and the sign
         rows = slice(i, i + TILE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -198,14 +199,16 @@ def label_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
     return (), decisions(margin_block(block, parts, *model)[1], block.xp)[0]
 
 
-def decide_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
+def decide_block(block: Block, parts: Any, *model: np.ndarray, scored: Any) -> BlockResult:
     """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
 
-    ``parts`` are weights and known labels, which replace the model's.
+    ``parts`` are weights and known labels, which replace the model's; ``scored`` is that of
+    :class:`Model`, whose further columns come with the sums.
     """
-    margins = margin_block(block, parts, *model)[1]
+    k, found = len(model[-1]), (scored or margin_block)(block, parts, *model)[1]
     weights, known = parts
-    return summary(*decisions(margins, block.xp), weights, known, margins.shape[1], block.xp)
+    columns, sums = summary(*decisions(found[:, :k], block.xp), weights, known, k, block.xp)
+    return columns, (sums, found[:, k:] if scored else None)
 
 
 def summary(
@@ -274,7 +277,11 @@ def trained(
     if scores is None:
         mapped = model.features.rows(rows, n_jobs)
         made = PREDICTED, np.dtype(np.float32 if n > 100_000 else np.float64)
-        (labels, lead), blocks = mapped.run(decide_block, shared, (weights, known), made)
+        decide_rows = partial(decide_block, scored=model.scored)
+        (labels, lead), found = mapped.run(decide_rows, shared, (weights, known), made)
+        blocks, beside = zip(*found)
+        if model.scored is not None:
+            further = np.concatenate(beside)
     else:
         doubt = np.isnan(scores[:, 0])
         if k > 1:
@@ -289,7 +296,7 @@ def trained(
                 further = np.full((n, found.shape[1] - k), np.nan)
                 further[at] = found[:, k:]
         (labels, lead), sums = summary(*decisions(scores), weights, known, k)
-        blocks = iter([sums])
+        blocks = (sums,)
     start, ties = 0, 0
     sizes, first = np.zeros(k), np.full(k, n)
     exemplars, best = np.full(k, -1), np.full(k, -np.inf)

@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from .._core.features import negative_squares
+from .._threads import run_all
 from ._numba import nearest
 from ._similarity import STRIP
 
@@ -23,7 +24,9 @@ TIE = 1e-6  # weight of the distance beside the reachability
 EQUAL = 1e-10  # difference of squared distances that is rounding, as a share of the largest square
 
 
-def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray | None:
+def connected_clusters(
+    points: np.ndarray, weights: np.ndarray, k: int, n_jobs: int = 1
+) -> np.ndarray | None:
     """Return the labels of k groups of rows that are apart, None if there are none.
 
     Examples
@@ -40,7 +43,7 @@ def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.nd
     # Numbers on a line have large gaps by chance.
     if n < LEAST_ROWS * k or k < 2 or points.shape[1] < 2:
         return None
-    tree = _spanning_tree(*neighbours_of(points, min(LINKED, n - 1)))
+    tree = _spanning_tree(*neighbours_of(points, min(LINKED, n - 1), n_jobs))
     least = float(weights.sum() * max(LEAST / k, LEAST_ROWS / n))  # of a group that is a cluster
     joined = _joined(tree, weights, k, least)
     if joined is None:
@@ -53,19 +56,22 @@ def connected_clusters(points: np.ndarray, weights: np.ndarray, k: int) -> np.nd
     return _spread(labels[groups].astype(np.int32), tree)
 
 
-def neighbours_of(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def neighbours_of(points: np.ndarray, count: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Nearest other rows of each row, and their distances in rising order."""
     n = len(points)
     neighbours, squares = np.empty((n, count), np.int64), np.empty((n, count))
     # Distances that differ by rounding are equal: the order of the rows then decides, not BLAS.
     unit = EQUAL * max(float(np.einsum("ij,ij->i", points, points).max()), np.finfo(float).tiny)
-    for i in range(0, n, STRIP):
+
+    def strip(i: int) -> None:
         D = negative_squares(points[i : i + STRIP], points)
         D /= unit
         np.rint(D, out=D)
         D *= unit
         nearest(D, i, neighbours[i : i + STRIP])
         squares[i : i + STRIP] = -np.take_along_axis(D, neighbours[i : i + STRIP], axis=1)
+
+    run_all(strip, range(0, n, STRIP), n_jobs)
     return neighbours, np.sqrt(np.maximum(squares, 0.0))
 
 

@@ -23,7 +23,7 @@ from .._core.features import (
 )
 from .._core.init import agreement, kmeans_partition
 from .._core.links import settled_groups
-from .._core.model import Model, lead_of, trained
+from .._core.model import MOST, Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
@@ -57,6 +57,7 @@ from ._similarity import (
 from ._size_search import SAME, NotClear, Starts, search_sizes, warn_about_sizes
 from ._starts import (
     connected_of,
+    kmeans_rival,
     partitions_of,
     random_starts,
     rivals_of,
@@ -144,12 +145,15 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     if first is not None:  # sizes are compared before whitening by the clusters of one p
         s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
         fit = replace(fit, s=s)
+    rival = None
+    if s.n_clusters > 1 and (s.compared or s.tempered):
+        rival = kmeans_rival(X, weights, data, s)
     similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
     problem = replace(label_problem(similarity, known, data, s), links=links)
     settings, free = search_settings(s, data, began), not (known >= 0).any()
     if data.initial is None and not free:
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
-    found = _searched(fit, problem, settings, _starts(fit, problem, also))
+    found = _searched(fit, problem, settings, _starts(fit, problem, also), rival)
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         found = _linked(found, replace(settings, deadline=whole.deadline), s.compared)
@@ -176,21 +180,21 @@ def _starts(fit: Fit, problem: LabelProblem, also: np.ndarray | None) -> Starts:
 
 
 def _searched(
-    fit: Fit, problem: LabelProblem, settings: SearchSettings, starts: Starts
+    fit: Fit, problem: LabelProblem, settings: SearchSettings, starts: Starts, rival: Any
 ) -> Searched:
     """Return the clusters of the largest J_p, or connected ones, or those of a mixture."""
     s, k, first = fit.s, fit.s.n_clusters, fit.first
     rivals, connected = [], None
     margins: dict[float, float] = {}
     compared: dict[str, Any] = {}
-    if k > 1 and (s.compared or s.tempered):
-        rivals = rivals_of(fit.X, problem, fit.data, fit.chosen, s)
+    if rival is not None and s.tempered:
+        rivals = rivals_of(rival, problem, fit.data, fit.chosen)
     if k > 1 and s.tempered:
         if first is not None and first.details.connected:
             lightest = np.bincount(fit.labels, problem.similarity.weights, minlength=k).min()
             connected = fit.labels if lightest >= problem.floor else None
         else:
-            connected = connected_of(fit.fmap, problem, s)
+            connected = connected_of(fit.fmap, problem, s, fit.data.n_jobs)
         others_of = cache(partial(partitions_of, fit.fmap, problem, fit.data, s))
         problem, found, margins = search_sizes(
             problem, starts, rivals, others_of, connected, settings, s.priors
@@ -199,6 +203,8 @@ def _searched(
         compared["size_prior_"] = problem.size_prior
     else:
         found = search_labels(problem, starts, settings)
+    if rival is not None and not s.tempered:
+        rivals = rivals_of(rival, problem, fit.data, fit.chosen)
     if s.compared and rivals:
         found, comparison = promised(problem, found, rivals, settings)
         compared |= comparison
@@ -244,6 +250,8 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None) -> Model:
     # If weights are far above the ridge, the caches are more precise than the coefficients.
     exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
     exact = exact or not data.X.in_memory
+    # Rows that were not in the fit are all scored again.
+    exact = exact or len(chosen) < (1.0 - MOST) * data.n_given
     scores = None if exact else (details.scores + prices)[places]
     extras = {
         "leave_one_out_": float(

@@ -29,8 +29,10 @@ from sklearn.metrics.pairwise import euclidean_distances
 from .._core.features import kernel_diagonal, negative_squares
 from .._core.rows import Block
 from .._data.source import TILE, BlockResult
+from .._threads import run_all
 from ._graph import MixedMap
 from ._numba import nearest
+from ._similarity import STRIP
 
 N_NEIGHBORS = 10
 CENTRE, UPPER = 0.5, 0.9  # quantiles of log s that give location and scale, robust to 10 % noise
@@ -110,16 +112,19 @@ class Outliers:
 
 
 def fit_outliers(
-    fmap: MixedMap, X: Any, weights: np.ndarray, n_clusters: int, level: float
+    fmap: MixedMap, X: Any, weights: np.ndarray, n_clusters: int, level: float, n_jobs: int = 1
 ) -> Outliers:
     """Scores of the raw rows X, which are the landmarks of the map, each without itself."""
     m = X.shape[0]
     # More neighbours than a small cluster has rows would be in other clusters.
     q = max(1, min(N_NEIGHBORS, m // (3 * n_clusters), m - 1))
     neighbours, spacing = np.zeros((m, q), np.int64), np.ones(m)
-    for i in range(0, m if m > 1 else 0, TILE):
-        tile = slice(i, min(i + TILE, m))
+
+    def strip(i: int) -> None:
+        tile = slice(i, min(i + STRIP, m))
         neighbours[tile], spacing[tile] = spacings(fmap, X[tile], q, first=i)
+
+    run_all(strip, range(0, m if m > 1 else 0, STRIP), n_jobs)
     positive = spacing[spacing > 0]
     usual = float(np.median(positive)) if len(positive) else 1.0
     spacing = np.maximum(spacing, LEAST_SPACING * usual)

@@ -11,12 +11,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from .._core.features import mapped_rows
 from .._core.init import agreement
 from .._core.model import lead_of
+from .._threads import in_order
 from ._label_search import (
     COARSE,
     SHAKES,
@@ -187,7 +189,7 @@ def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:
     targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
     problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
     starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
-    equal = search_labels(problem, starts, replace(settings, n_kicks=0, parallel=False))
+    equal = search_labels(problem, starts, replace(settings, n_kicks=0))
     free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
     before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
     if after > before + SIZE_DOUBT:
@@ -224,7 +226,8 @@ def regrouped(problem: LabelProblem, best: Found, settings: SearchSettings) -> F
 
 
 def _one_regrouping(problem, best: Found, settings: SearchSettings, halves) -> Found | None:
-    for labels in _regroupings(problem, best.labels, halves):
+    n_jobs = settings.n_jobs if settings.parallel else 1
+    for labels in _regroupings(problem, best.labels, halves, n_jobs):
         if not settings.in_time():
             return None
         found = _ascended(problem, _Arrays(problem, labels), settings.watch, [])
@@ -233,7 +236,9 @@ def _one_regrouping(problem, best: Found, settings: SearchSettings, halves) -> F
     return None
 
 
-def _regroupings(problem: LabelProblem, labels: np.ndarray, halves) -> Iterator[np.ndarray]:
+def _regroupings(
+    problem: LabelProblem, labels: np.ndarray, halves, n_jobs: int
+) -> Iterator[np.ndarray]:
     """Yield labels after the most promising pairs of a split and a merger."""
     k, p, weights = problem.k, problem.size_prior, problem.similarity.weights
     caches = problem.similarity.caches(labels, k)
@@ -246,22 +251,22 @@ def _regroupings(problem: LabelProblem, labels: np.ndarray, halves) -> Iterator[
     loss = own[:, None] + own - together / (sizes[:, None] + sizes) ** p
     loss[np.tril_indices(k)] = np.inf
     gains, parts = np.full(k, -np.inf), []
-    for h in range(k):
-        rows = np.flatnonzero(labels == h)
-        key = rows.tobytes()
-        if key not in halves:
-            halves[key] = _halves(problem, rows)
-        value, half = halves[key]
+    members = [np.flatnonzero(labels == h) for h in range(k)]
+    new = [rows for rows in members if rows.tobytes() not in halves]
+    for rows, found in zip(new, in_order(partial(_halves, problem), new, n_jobs)):
+        halves[rows.tobytes()] = found
+    for h, rows in enumerate(members):
+        value, half = halves[rows.tobytes()]
         gains[h] = value - own[h]
         parts.append(rows[half])
     pairs = np.column_stack(np.unravel_index(np.argsort(loss, axis=None)[: 2 * TRIES], (k, k)))
-    found = [
+    pairs_of = [
         (gains[c] - loss[a, b], c, a, b)
         for a, b in pairs
         for c in range(k)
         if c not in (a, b) and a < b and np.isfinite(gains[c])
     ]
-    for _, c, a, b in sorted(found, reverse=True)[:TRIES]:
+    for _, c, a, b in sorted(pairs_of, reverse=True)[:TRIES]:
         changed = labels.copy()
         changed[labels == b] = a
         changed[parts[c]] = b

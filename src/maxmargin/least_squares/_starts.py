@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -10,6 +13,7 @@ from .._core.features import fit_features, mapped_rows
 from .._core.init import held_labels, kmeans_partition
 from .._core.rows import Rows
 from .._data.source import MemoryRows
+from .._threads import later, one_thread
 from ._connected import connected_clusters
 from ._graph import MixedMap
 from ._label_search import (
@@ -58,17 +62,28 @@ def starts_from_known(problem, fmap, X, s) -> list[np.ndarray]:
     return starts
 
 
-def rivals_of(X, problem: LabelProblem, data: FitInput, chosen, s) -> list[np.ndarray]:
+def kmeans_rival(X, weights: np.ndarray, data: FitInput, s) -> Callable[[], Any]:
+    """Return a function for rows and their k-means partition, which a thread begins to find."""
+    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
+
+    def found() -> tuple[Rows, np.ndarray]:
+        rows = Rows(X)
+        with one_thread():
+            if s.precomputed:
+                rows = fit_features(
+                    MemoryRows(X), weights, kernel="precomputed", params={},
+                    n_components=KMEANS_RANK, rng=rng,
+                )[1]  # fmt: skip
+            return rows, kmeans_partition(rows, weights, s.n_clusters, rng)
+
+    return later(found, data.n_jobs)
+
+
+def rivals_of(rival, problem: LabelProblem, data: FitInput, chosen) -> list[np.ndarray]:
     """Return labels that the search must not be worse than: of k-means, and the initial ones."""
     weights, known = problem.similarity.weights, problem.known
-    rng = data.rng.spawn(1)[0]  # the search goes on as it would without
-    rows = Rows(X)
-    if s.precomputed:
-        rows = fit_features(
-            MemoryRows(X), weights, kernel="precomputed", params={},
-            n_components=KMEANS_RANK, rng=rng,
-        )[1]  # fmt: skip
-    found = [kmeans_partition(rows, weights, s.n_clusters, rng)]
+    rows, labels = rival()
+    found = [labels]
     if data.initial is not None:
         found.append(data.initial[chosen])
     held = (held_labels(rows, f, weights, known, problem.k, problem.floor) for f in found)
@@ -90,7 +105,7 @@ def partitions_of(fmap, problem: LabelProblem, data: FitInput, s) -> list[np.nda
     return [labels.astype(np.int32) for labels in held]
 
 
-def connected_of(fmap, problem: LabelProblem, s) -> np.ndarray | None:
+def connected_of(fmap, problem: LabelProblem, s, n_jobs: int) -> np.ndarray | None:
     """Return clusters that are apart and connected within, if the rows are such."""
     points = fmap.landmarks
     if not s.connected or "rbf" not in s.kernels or sparse.issparse(points):
@@ -98,7 +113,7 @@ def connected_of(fmap, problem: LabelProblem, s) -> np.ndarray | None:
     if (problem.known >= 0).any():
         return None
     weights = problem.similarity.weights
-    labels = connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters)
+    labels = connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters, n_jobs)
     if labels is None or np.bincount(labels, weights).min() < problem.floor:
         return None
     return labels
