@@ -271,7 +271,7 @@ def _repeated(
         yield Finding("error", what, "Use fewer clusters")
     if repeated:
         what = f"rows that repeat an earlier one: {repeated:,} of {n_rows:,}{of_sample}"
-        remedy = "Nothing, if they are different things: equal rows share a cluster"
+        remedy = "They get the same cluster; delete them if they are copies by mistake"
         yield Finding("warning", what, remedy)
 
 

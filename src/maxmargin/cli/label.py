@@ -137,7 +137,8 @@ class _Session:
                 _tell_all(self.loop, self.log)
                 if last.about_pair:
                     pairs.insert(0, list(last[:2]))
-                _say(f"taken back: rows {last.row_a} and {last.row_b} were {last.relation}")
+                a, b = (_name(self.rows.ids, row) for row in last[:2])
+                _say(f"taken back: {a} and {b} were {last.relation}")
             else:
                 self._note(pairs.pop(0), said)
         return True
@@ -189,7 +190,7 @@ def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:
         name: _apart(pair[name], pd.DataFrame(sampled).iloc[:, j]) for j, name in enumerate(names)
     }
     order = sorted(names, key=lambda name: -apart[name])
-    lines = [["", *(f"row {i}" if ids is None else str(ids[i]) for i in (a, b))]]
+    lines = [["", _name(ids, a), _name(ids, b)]]
     lines += [[name, *map(_cell, pair[name].tolist())] for name in order[:SHOWN_COLUMNS]]
     lines = [
         [text if len(text) <= WIDEST else text[: WIDEST - 1] + "…" for text in line]
@@ -202,8 +203,14 @@ def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:
         yield f"... {len(order) - SHOWN_COLUMNS} more columns, which differ less"
 
 
+def _name(ids: Any, row: int) -> str:
+    return f"row {row}" if ids is None else str(ids[row])
+
+
 def _cell(value: Any) -> str:
     """Return a value in few characters; days have no time."""
+    if value is None or value != value:
+        return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")
 
 
