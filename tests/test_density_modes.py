@@ -198,3 +198,16 @@ def test_the_front_door_finds_one_cluster():
     assert model.n_clusters_ == 1 and not model.labels_.any()
     assert model.report_[1].startswith("1 cluster: ")
     assert not model.predict(cloud[:3]).any()
+
+
+def test_values_of_a_category_and_of_ratings_are_no_clusters():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(3), 80)
+    numbers = rng.normal(size=(240, 2)) + 9.0 * np.eye(3)[group][:, :2]
+    levels = np.eye(4)[rng.integers(4, size=240)]
+    ratings = rng.integers(5, size=(240, 1))
+    mixed = np.hstack([numbers, levels, ratings])
+    assert choose_n_clusters(numbers, random_state=0).n_clusters == 3
+    assert choose_n_clusters(mixed, random_state=0).n_clusters == 3
+    only = choose_n_clusters(np.hstack([levels, ratings, group[:, None]]), random_state=0)
+    assert only.uncertain

@@ -16,7 +16,9 @@ neighbour (Zelnik-Manor & Perona 2004): otherwise, in many dimensions, the neare
 wide cluster's rows are in a narrow cluster.
 
 Elongated clusters are made round first, by the covariance of differences between neighbours (Art,
-Gnanadesikan & Kettenring, Utilitas Mathematica 21A, 1982), which needs no labels.
+Gnanadesikan & Kettenring, Utilitas Mathematica 21A, 1982), which needs no labels. Noise is
+added to columns of few values, such as those of a category, before: otherwise each value is a mode
+by itself.
 """
 
 from __future__ import annotations
@@ -70,6 +72,29 @@ def separations(X: Any, weights: np.ndarray, kernel: Any, rng: np.random.Generat
     for curve, own in zip(curves, found):
         curve[: len(own)] = np.minimum(own, CLEAR)
     return curves.mean(axis=0)
+
+
+def without_steps(X: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows with noise in these columns, so that no value is a mode by itself.
+
+    Two normal densities have one mode if their means differ by at most two standard deviations. The
+    levels of a category, a 0/1 column each, are sqrt(2) apart. Therefore the standard deviation of
+    the noise is 1 / sqrt(2) of the step to the nearest other value.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=100), np.arange(100) % 2])
+    >>> (without_steps(X, np.array([False, True]), rng) != X).mean(axis=0).tolist()
+    [0.0, 1.0]
+    """
+    X = X.copy()
+    for j in np.flatnonzero(columns):
+        values, places = np.unique(X[:, j], return_inverse=True)
+        steps = np.pad(np.diff(values), 1, constant_values=np.inf)
+        nearest_step = np.minimum(steps[:-1], steps[1:])[places]
+        X[:, j] += np.sqrt(0.5) * nearest_step * rng.normal(size=len(X))
+    return X
 
 
 def whitened(X: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:

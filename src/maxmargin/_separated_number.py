@@ -32,7 +32,7 @@ from ._cluster_number import (
 )
 from ._core.dedup import FitInput, make_input
 from ._data.source import MemoryRows
-from ._density_modes import CLEAR, separations, whitened
+from ._density_modes import CLEAR, separations, whitened, without_steps
 from .least_squares._fit import ROWS_PER_COLUMN, WIDEST_WHITENED
 from .least_squares._resampling import SHARE
 from .least_squares._settings import DENSE_SHARE
@@ -40,6 +40,7 @@ from .least_squares._settings import DENSE_SHARE
 TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
 NOISE_LEVEL = 2.0  # separations below this do not count
 TYPICAL = 3.0  # without clusters, if there are no reference data
+FEW_VALUES = 20  # of a column that is not continuous
 RIVAL = 0.3  # difference of log ratios up to which another number is possible
 ABOVE_NOISE = 1.0  # standard errors above data without clusters that make one cluster uncertain
 SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
@@ -130,13 +131,33 @@ def separated_number(
     """
     precomputed = isinstance(kernel, str) and kernel == "precomputed"
     data = make_input(MemoryRows(X), weights, None, merge=not precomputed)
-    rows = X[:, data.source] if precomputed else _metric(data, kernel, rng)
-    found = separations(rows, data.weights, kernel, rng)
-    null = np.nan if precomputed else _reference_separation(rows, kernel, rng)
+    if precomputed:
+        return _number_of_modes(X[:, data.source], data.weights, kernel, rng, k_range, sampled)
+    views = _metrics(data, kernel, rng)
+    choice, *more = (
+        _number_of_modes(rows, data.weights, kernel, rng, k_range, sampled) for rows in views
+    )
+    choice = _of_both(choice, *more) if more else choice
+    if choice.n_clusters > 1 or k_range is not None or kernel != "rbf" or sparse.issparse(views[0]):
+        return choice
+    choice = _if_stable(choice, views[0], rng)
+    if choice.uncertain or sparse.issparse(X) or _few_or_many_values(np.asarray(X))[1].any():
+        return choice
+    statement = (
+        f"Uncertain: 1 cluster or more. No column has more than {FEW_VALUES} values: there is no "
+        "density to look for gaps in. Give the number of clusters."
+    )
+    return replace(choice, uncertain=True, statement=statement)
+
+
+def _number_of_modes(rows, weights, kernel, rng, k_range, sampled: bool) -> ClusterNumberChoice:
+    """Choose the number of clusters of distinct rows in one metric."""
+    found = separations(rows, weights, kernel, rng)
+    null = np.nan if kernel == "precomputed" else _reference_separation(rows, kernel, rng)
     level = max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
     ks = np.arange(1, len(found) + 1)
     if k_range is not None:
-        ks = np.array(whole_numbers(k_range, 1, len(data.weights), "X has"))
+        ks = np.array(whole_numbers(k_range, 1, len(weights), "X has"))
     heights = np.full(max(ks[-1], len(found)) + 1, level)
     heights[: len(found)] = np.maximum(found, level)
     drops = np.log(heights[ks - 1] / heights[ks])
@@ -150,13 +171,13 @@ def separated_number(
     shown = max(int((heights > level).sum()), *candidates) + 1
     curve = np.append(found, np.zeros(shown))[:shown]
     statement, few = _separation_statement(candidates, curve, null), False
-    if sampled and len(data.weights) < SAMPLED_ROWS * candidates[0]:
+    if sampled and len(weights) < SAMPLED_ROWS * candidates[0]:
         few = True
         statement = (
-            f"Uncertain: {candidates[0]} clusters or more. A sample of {len(data.weights)} rows is "
+            f"Uncertain: {candidates[0]} clusters or more. A sample of {len(weights)} rows is "
             "too small for so many; raise max_samples."
         )
-    choice = ClusterNumberChoice(
+    return ClusterNumberChoice(
         n_clusters=candidates[0],
         uncertain=few or len(candidates) > 1,
         statement=statement,
@@ -165,9 +186,24 @@ def separated_number(
         without_clusters=np.full(shown, null),
         separation=curve,
     )
-    if candidates[0] == 1 and k_range is None and kernel == "rbf" and not sparse.issparse(rows):
-        return _if_stable(choice, rows, rng)
-    return choice
+
+
+def _of_both(whole: ClusterNumberChoice, part: ClusterNumberChoice) -> ClusterNumberChoice:
+    """Return the larger number: columns can hide clusters, but hardly make any.
+
+    ``whole`` is the choice by all columns, ``part`` by those of many values.
+    """
+    if whole.n_clusters == part.n_clusters:
+        return part if whole.uncertain else whole
+    more = max(whole, part, key=lambda choice: choice.n_clusters)
+    numbers = whole.n_clusters, part.n_clusters
+    statement = (
+        f"Uncertain: {min(numbers)} or {max(numbers)} clusters; {max(numbers)} was chosen. All "
+        f"columns show {numbers[0]}, those of more than {FEW_VALUES} values {numbers[1]}."
+    )
+    candidates = tuple(dict.fromkeys((*sorted(numbers, reverse=True), *more.candidates)))
+    candidates = candidates[:MOST_CANDIDATES]
+    return replace(more, uncertain=True, candidates=candidates, statement=statement)
 
 
 def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumberChoice:
@@ -194,8 +230,12 @@ def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumber
     return replace(choice, n_clusters=k, uncertain=True, candidates=candidates, statement=statement)
 
 
-def _metric(data: FitInput, kernel: Any, rng):
-    """Return the rows, dense and whitened if a fit would do the same."""
+def _metrics(data: FitInput, kernel: Any, rng) -> list[Any]:
+    """Return the rows, dense and whitened if a fit would do the same.
+
+    If some columns have few values, the rows without these columns are the second item: such
+    columns, with noise, may hide the clusters of the others.
+    """
     rows = data.X.take(slice(None))
     n, d = rows.shape
     if sparse.issparse(rows) and rows.nnz >= DENSE_SHARE * n * d:
@@ -206,8 +246,17 @@ def _metric(data: FitInput, kernel: Any, rng):
         rows = rows * np.ldexp(1.0, -int(np.frexp(largest)[1]))
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
     if kernel != "rbf" or not narrow or sparse.issparse(rows):
-        return rows
-    return whitened(np.asarray(rows, np.float64), data.weights, rng)
+        return [rows]
+    rows = np.asarray(rows, np.float64)
+    few, many = _few_or_many_values(rows)
+    views = [without_steps(rows, few, rng)] + ([rows[:, many]] if few.any() and many.any() else [])
+    return [whitened(view, data.weights, rng) for view in views]
+
+
+def _few_or_many_values(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which columns have few values, and which have many; constant columns have neither."""
+    counts = np.array([len(np.unique(column)) for column in X.T])
+    return (counts > 1) & (counts <= FEW_VALUES), counts > FEW_VALUES
 
 
 def _reference_separation(X, kernel, rng) -> float:
