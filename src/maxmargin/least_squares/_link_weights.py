@@ -35,7 +35,7 @@ SURPRISES, SURPRISED = 5, 0.05  # least number and share of linked rows that are
 def fit_with_links(data: FitInput, s: Settings) -> Model:
     """Fit with constraints; linked rows get a larger weight if held-out links say so."""
     model = fit_least_squares(data, s)
-    if data.links is None or s.n_clusters == 1 or _expected(model, data):
+    if s.n_clusters == 1 or _expected(model, data):
         return model
     model, data = _without_doubtful(model, data, s)
     assert data.links is not None
@@ -52,7 +52,6 @@ def fit_with_links(data: FitInput, s: Settings) -> Model:
             right[i, held_out] = predicted(found, data, data.links.take(held_out))
     if not more_often(right[1], right[0], ERRORS):
         return model
-    model = fit_least_squares(weighted(data, HEAVY), s)
     before, after = right.mean(axis=1)
     told = f"{HEAVY:g}: models then predict {after:.0%} of held-out links instead of {before:.0%}"
     doubted = model.details.doubted
