@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from _data import best_time, load, load_file, run_sections, table
 from maxmargin import LeastSquaresMarginClustering
-from maxmargin.least_squares._numba import make_scratch, shake_round
+from maxmargin.least_squares._label_search import make_scratch
+from maxmargin.least_squares._numba import shake_round
 from maxmargin.least_squares._similarity import kernel_matrix
 from maxmargin.metrics import clustering_accuracy, normalized_mutual_info
 

@@ -17,7 +17,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
 import maxmargin
-from maxmargin.least_squares._numba import make_scratch, shake_round
+from maxmargin.least_squares._label_search import make_scratch
+from maxmargin.least_squares._numba import shake_round
 
 from . import baselines
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin import MaxMarginClustering
-from maxmargin.least_squares._views import checked_views, view_axes, view_weights
+from maxmargin.least_squares._graph import checked_views, view_axes, view_weights
 from maxmargin.metrics import adjusted_rand_score
 
 

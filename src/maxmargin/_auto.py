@@ -60,11 +60,12 @@ from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import certainty_block, probability_block, row_certainty
 from .least_squares._few_labels import fit_known_labels
+from .least_squares._fit import fit_least_squares
+from .least_squares._graph import view_axes, views_of
 from .least_squares._link_weights import fit_with_links, links_told
 from .least_squares._outliers import fit_outliers, outlier_block, scored_block
 from .least_squares._resampling import Resamples, alternative_clusterings
 from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
-from .least_squares._views import view_axes, views_of
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 MANY_LABELS = 5  # for each class: then a class without any is rare
@@ -308,7 +309,8 @@ class MaxMarginClustering(BaseMarginClustering):
         some = named == k > 1 or (named > 1 and len(known) >= MANY_LABELS * k)
         model = fit_known_labels(data, settings) if some else None
         if model is None or (named < k and model.details.unnamed is not None):
-            model = fit_with_links(data, settings)
+            fit = fit_least_squares if data.links is None else fit_with_links
+            model = fit(data, settings)
         elif self.n_clusters is None and model.details.unnamed is not None:
             warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         extras = {**model.extras, "n_clusters_": k, "_told": [kind.sentence, *told]}

@@ -108,7 +108,8 @@ def host_labels(labels: Any) -> np.ndarray:
 
 def loss_block(block: Block, parts: Any, *model: Any, losses: Callable[..., Any]) -> BlockResult:
     """Block function: the loss of every row for its predicted cluster."""
-    margins = to_host(margin_block(block, parts, *model)[1])
+    margins = margin_block(block, parts, *model)[1]
+    margins = margins if block.xp is np else to_host(margins)
     return (), block.send(losses(margins)[:, None], block.xp.float64)
 
 
@@ -227,7 +228,10 @@ class BaseMarginClustering(
                     names=getattr(checked, "feature_names_in_", None),
                     constraints=constraints,
                 )
-                model = fit_with_known(self._fit_model, data, k if self._depends_on_starts else 0)
+                if known is None or not self._depends_on_starts:
+                    model = self._fit_model(data)
+                else:
+                    model = fit_with_known(self._fit_model, data, k)
                 self._publish(model, data, source, rows, weights, known, checked)
         except SchedulerLost as lost:
             self._keep_checkpoint(lost, checked)

@@ -16,12 +16,12 @@ from maxmargin.least_squares._estimator import paper_objective
 from maxmargin.least_squares._label_search import (
     LabelProblem,
     cluster_prices,
+    make_scratch,
     random_labels,
     settle,
 )
 from maxmargin.least_squares._numba import (
     claim,
-    make_scratch,
     shake_round,
     steepest_steps,
     stochastic_round,

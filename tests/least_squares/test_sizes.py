@@ -7,7 +7,6 @@ import pytest
 from sklearn.datasets import load_wine, make_blobs
 
 from maxmargin import MaxMarginClustering
-from maxmargin.least_squares._connected import connected_clusters, neighbours_of
 from maxmargin.least_squares._label_search import (
     SHAKES,
     LabelProblem,
@@ -16,6 +15,7 @@ from maxmargin.least_squares._label_search import (
 )
 from maxmargin.least_squares._similarity import similarity_of
 from maxmargin.least_squares._size_search import mean_and_doubt, regrouped, search_sizes
+from maxmargin.least_squares._starts import connected_clusters, neighbours_of
 from maxmargin.metrics import adjusted_rand_score
 
 

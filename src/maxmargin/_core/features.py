@@ -25,7 +25,7 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from .._data.source import TILE, BlockResult, MemoryRows, RowSource, all_equal
+from .._data.source import TILE, BlockResult, MemoryRows, RowSource
 from ._numba import row_moments
 from .lapack import eigh, interruptible
 from .rows import Block, Rows, weighted_sum
@@ -330,9 +330,11 @@ def fit_features(
         among = replace(fmap, dtype=np.dtype(X.dtype)).kernel_values(picked)
         projection = kernel_basis(among, kernel, dtype)[:, :rank]
         fmap = replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
-    rows, centre, scale = centred_rows(mapped_rows(fmap, X, n_jobs), weights, center)
+    kept = X.mapped(fmap, n_jobs)  # None if there is no memory for them
+    rows = fmap.rows(X, n_jobs) if kept is None else Rows(kept, n_jobs=n_jobs)
+    rows, centre, scale = centred_rows(rows, weights, center)
     fmap = replace(fmap, offset=centre, scale=scale)
-    if rows.features is not None:
+    if kept is None:
         return fmap, fmap.rows(X, n_jobs)
     if not rows.source.in_memory:
         return fmap, rows
@@ -413,7 +415,7 @@ def centred_rows(
 def centre_of(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """Weighted mean row."""
     n = len(weights)
-    shares = np.broadcast_to(1.0 / n, n) if all_equal(weights) else weights / weights.sum()
+    shares = np.broadcast_to(1.0 / n, n) if weights.strides[0] == 0 else weights / weights.sum()
     return np.asarray(weighted_sum(rows, shares)[0])
 
 

@@ -28,7 +28,15 @@ from .._core.rows import Rows
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
 from ._confidence import Calibration, calibrate
-from ._graph import MixedMap, mixed_map, mixed_similarity
+from ._graph import (
+    UNLIKE_SCALES,
+    MixedMap,
+    mixed_map,
+    mixed_similarity,
+    view_axes,
+    view_fits,
+    view_weights,
+)
 from ._label_search import (
     GENTLE,
     SHAKES,
@@ -64,7 +72,6 @@ from ._starts import (
     spread_clusters,
     starts_from_known,
 )
-from ._views import UNLIKE_SCALES, view_axes, view_fits, view_weights
 
 FIRST_ROWS = 2000  # rows of the first of two fits
 PILOT_ROWS, PILOT_ROWS_PER_CLUSTER = 1000, 40  # rows that are enough if the clusters are clear

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from ._numba import (
     claim,
     cluster_sums,
     least_claim,
-    make_scratch,
     shake_round,
     steepest_steps,
     stochastic_round,
@@ -374,6 +374,13 @@ class _Arrays:
             for d in small:
                 amount = self.problem.targets[d] - self.sizes[d]
                 claim(*self.shared, d, max(amount, unit), self.scratch)
+
+
+def make_scratch(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Work space of the searches: the barrier, and how floats are ordered by their bits."""
+    whole = np.int32 if np.dtype(dtype).itemsize == 4 else np.int64
+    sign = 8 * np.dtype(dtype).itemsize - 1
+    return np.empty(n, dtype), np.array([sign, 2**sign - 1], whole)
 
 
 def random_labels(problem: LabelProblem, rng: np.random.Generator) -> np.ndarray:

@@ -18,13 +18,6 @@ BLOCK = 256
 LANES = 64  # of the search for neighbours
 
 
-def make_scratch(n, dtype):
-    """Work space of the searches: the barrier, and how floats are ordered by their bits."""
-    whole = np.int32 if np.dtype(dtype).itemsize == 4 else np.int64
-    sign = 8 * np.dtype(dtype).itemsize - 1
-    return np.empty(n, dtype), np.array([sign, 2**sign - 1], whole)
-
-
 def _bits(value):
     """Bit pattern of a float as an integer of its width (compiled code only)."""
 

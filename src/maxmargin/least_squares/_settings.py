@@ -68,7 +68,7 @@ class Settings:
     compared: bool = True  # whether to compare the labels with the k-means partition
     pilot: bool = False  # whether to fit on few rows if the clusters are clear
     only_clear: bool = False  # whether to give up (``NotClear``) unless the clusters are clear
-    # columns of each view (``_views.py``); ``whiten`` then means a second fit with the weights of
+    # columns of each view (``_graph.py``); ``whiten`` then means a second fit with the weights of
     # the views that follow from the first clusters
     views: dict[str, Any] | None = None
 
