@@ -50,12 +50,12 @@ import numpy as np
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import SHARED_CONSTRAINTS, BaseMarginClustering, host_labels
+from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import Interval, StrOptions, with_callbacks
 from ._core.dedup import FitInput, check_no_labels
 from ._core.features import KERNELS
 from ._core.links import Links, clusters_needed
-from ._core.model import Model, NotKept, not_kept
+from ._core.model import Model, NotKept, host_labels, not_kept
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
 from .least_squares._confidence import certainty_block, probability_block, row_certainty

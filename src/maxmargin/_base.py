@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -61,16 +60,17 @@ from ._core.features import (
 from ._core.init import fit_with_known
 from ._core.model import (
     Model,
+    host_labels,
     label_block,
     lead_losses,
+    loss_block,
     margin_block,
     published,
 )
-from ._core.rows import Block, Rows
-from ._data import row_source
-from ._data.source import BlockResult, MemoryRows, RowSource, SchedulerLost, check_magnitude
+from ._core.rows import Rows
+from ._data import row_source, to_host
+from ._data.source import MemoryRows, RowSource, SchedulerLost, check_magnitude
 from ._data.source import available_memory as available_memory  # for the command line, too
-from ._data.torch import to_host
 from ._threads import one_thread
 
 # Regularisation strengths: outside this range solutions are zero or dominated by rounding errors.
@@ -99,18 +99,6 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 
 # Private attributes of scikit-learn that a fit does not set: set_output, callbacks, routing.
 FRAMEWORK = ("_skl", "_callback", "_parent_callback", "_metadata_request")
-
-
-def host_labels(labels: Any) -> np.ndarray:
-    """Return labels, or other numbers of rows, as a numpy array."""
-    return labels if isinstance(labels, np.ndarray) else np.asarray(to_host(labels))
-
-
-def loss_block(block: Block, parts: Any, *model: Any, losses: Callable[..., Any]) -> BlockResult:
-    """Block function: the loss of every row for its predicted cluster."""
-    margins = margin_block(block, parts, *model)[1]
-    margins = margins if block.xp is np else to_host(margins)
-    return (), block.send(losses(margins)[:, None], block.xp.float64)
 
 
 class BaseMarginClustering(

@@ -178,7 +178,7 @@ def test_idle_cuts_go_and_the_bound_stays():
     for _ in range(3):
         before = pool.solve(0.2).value
     kept = pool.prune(idle=3)
-    assert 0 < kept.sum() < 30 and len(pool) == kept.sum()
+    assert 0 < kept.sum() < 30 and len(pool.gains) == kept.sum()
     assert pool.solve(0.2).value == pytest.approx(before, abs=1e-12)
     pool.add(np.zeros(3), 9.0)  # still takes cuts: a loss of 9 at least, whatever W is
     assert pool.solve(0.2).value == pytest.approx(9.0)

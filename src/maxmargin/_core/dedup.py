@@ -46,11 +46,6 @@ class FitInput:
     names: Any = None  # names of the columns of X
     constraints: Any = None  # constraints between the user's rows
 
-    @property
-    def n_given(self) -> int:
-        """Number of rows the user gave."""
-        return len(self.inverse)
-
     def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
         """Return rows to fit on: all, or those with known labels, with links and random others."""
         n = len(self.weights)
@@ -156,7 +151,7 @@ def with_links(
     ``weights`` and ``known`` are the user's, before equal rows were merged: one of two equal rows
     may have links and the other none.
     """
-    free = np.ones(sample.n_given) if weights is None else weights.copy()
+    free = np.ones(len(sample.inverse)) if weights is None else weights.copy()
     counted = (sample.inverse[links.first] >= 0) & (sample.inverse[links.second] >= 0)
     free[links.take(counted).rows()] = 0.0
     if known is not None:

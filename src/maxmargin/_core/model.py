@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .._data import to_host
 from .._data.source import TILE, BlockResult, RowSource
 from ._numba import decide, dense_margins, summarise
 from .descent import CONVERGED
@@ -199,6 +201,13 @@ def label_block(block: Block, parts: Any, *model: np.ndarray) -> BlockResult:
     return (), decisions(margin_block(block, parts, *model)[1], block.xp)[0]
 
 
+def loss_block(block: Block, parts: Any, *model: Any, losses: Callable[..., Any]) -> BlockResult:
+    """Block function: the loss of every row for its predicted cluster."""
+    margins = margin_block(block, parts, *model)[1]
+    margins = margins if block.xp is np else to_host(margins)
+    return (), block.send(losses(margins)[:, None], block.xp.float64)
+
+
 def decide_block(block: Block, parts: Any, *model: np.ndarray, scored: Any) -> BlockResult:
     """Block function: labels and leads, and what they say of the clusters: see :func:`summary`.
 
@@ -387,6 +396,11 @@ def lead_losses(scores: np.ndarray) -> np.ndarray:
     array([0.5, 0. ])
     """
     return np.maximum(0.0, 1.0 - lead_of(scores, scores.argmax(axis=1)))
+
+
+def host_labels(labels: Any) -> np.ndarray:
+    """Return labels, or other numbers of rows, as a numpy array."""
+    return labels if isinstance(labels, np.ndarray) else np.asarray(to_host(labels))
 
 
 class NotKept:

@@ -204,12 +204,9 @@ class CutPool:
         self.block_weights = np.ones(len(self.blocks))
         self.idle = np.empty(0, np.int64)
 
-    def __len__(self) -> int:
-        return len(self.gains)
-
     def add(self, vector: np.ndarray, gain: float) -> None:
         """Append a cut; its products with the others are one row of the Gram matrices."""
-        m = len(self)
+        m = len(self.gains)
         self.vectors = np.concatenate([self.vectors, vector[None, :]])
         self.gains = np.append(self.gains, gain)
         self.multipliers = np.append(self.multipliers, 0.0)

@@ -7,6 +7,7 @@ from typing import Any
 from .dask import DaskRows, LazyRows, is_dask
 from .source import RowSource
 from .torch import is_tensor, tensor_rows
+from .torch import to_host as to_host
 
 
 def row_source(X: Any, lazy: bool = False) -> Any:

@@ -241,14 +241,11 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         found: np.ndarray = self._mapped(X, partial(feature_block, roots=roots), len(roots))
         return found
 
-    def _has_matrices(self) -> bool:
-        """Whether columns of X stand for rows: kernel matrices are among the kernels."""
-        listed = [self.kernels] if isinstance(self.kernels, str) else self.kernels
-        return "precomputed" in [k for k in map(kernel_of, listed) if isinstance(k, str)]
-
     @property
     def _merges_rows(self) -> bool:  # type: ignore[override]
-        return not self._has_matrices()
+        """Whether no columns of X stand for rows: kernel matrices are not among the kernels."""
+        listed = [self.kernels] if isinstance(self.kernels, str) else self.kernels
+        return "precomputed" not in [k for k in map(kernel_of, listed) if isinstance(k, str)]
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         count = (
@@ -282,7 +279,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         self._check_settings(data)
         specs = read_kernels(self._listed(data.X), data.X, data.names)
-        chosen = data.chosen(self.max_samples, self._has_matrices())
+        chosen = data.chosen(self.max_samples, precomputed=not self._merges_rows)
         X = data.X if len(chosen) == data.X.shape[0] else data.X.sample(chosen)
         k, weights, known = self.n_clusters, data.weights[chosen], data.known[chosen]
         fmap, rows = fit_stack(
@@ -307,7 +304,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         constant, (bound, mean) = constant_feature(self), mean_bound(self, rows, weights)
         penalty = KernelWeights(alpha, p, fmap.blocks, bound, mean, constant=constant)
         cuts = LabelledCuts(rows, weights, known, k, fmap.blocks, constant)
-        raw = None if self._has_matrices() else X
+        raw = X if self._merges_rows else None
         given = None if data.initial is None else data.initial[chosen]
         opening = replace(penalty, even=True) if count > 1 and self.nesting != "paper" else None
         problem, report = run_search(self, data, cuts, penalty, raw, given, fmap, opening)
@@ -328,7 +325,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 
     def _check_settings(self, data: FitInput) -> None:
         """Refuse settings that do not go together."""
-        if self._has_matrices() and data.X.shape[0] < data.n_given:
+        if not self._merges_rows and data.X.shape[0] < len(data.inverse):
             raise ValueError(
                 "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
                 "leave out those rows, and their columns of every kernel."

@@ -109,7 +109,7 @@ class KernelWeights:
         """Return a lower bound for the cuts, and the best coefficients and intercepts."""
         pool, k, count = cuts.pool, cuts.k, len(self.blocks)
         if self.solver == "socp" and not self.even:
-            vectors = pool.vectors.reshape(len(pool), k, -1)
+            vectors = pool.vectors.reshape(-1, k, cuts.rows.shape[1])
             value, coef, multipliers = solve_cone_program(
                 vectors, pool.gains, self.blocks, self.alpha, int(self.p)
             )
@@ -117,7 +117,7 @@ class KernelWeights:
             return value, (coef, np.zeros(k))
         balance: ScoreBalance | BlockBalance | None = None
         if self.mean is not None and self.bound is not None:
-            vectors = pool.vectors.reshape(len(pool), k, -1)
+            vectors = pool.vectors.reshape(-1, k, cuts.rows.shape[1])
             means = [self.mean[block] for block in self.blocks]
             crosses = np.stack([vectors[:, :, b] @ s for b, s in zip(self.blocks, means)])
             squares = np.array([s @ s for s in means])

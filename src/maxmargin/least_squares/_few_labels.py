@@ -169,7 +169,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
             ),
         },
         held=held,
-        scores=np.full((data.n_given, s.n_clusters), np.nan) if data.X.in_memory else None,
+        scores=np.full((len(data.inverse), s.n_clusters), np.nan) if data.X.in_memory else None,
         details=KnownDetails(
             chosen, _sentences(parts, models, float(share @ right), unnamed), unnamed
         ),

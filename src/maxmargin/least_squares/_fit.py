@@ -255,10 +255,10 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None) -> Model:
     details = _details(fit, searched, labels, lead_of(loo, labels), similarity, caches)
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
-    exact = data.n_given <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
+    exact = len(data.inverse) <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
     exact = exact or not data.X.in_memory
     # Rows that were not in the fit are all scored again.
-    exact = exact or len(chosen) < (1.0 - MOST) * data.n_given
+    exact = exact or len(chosen) < (1.0 - MOST) * len(data.inverse)
     scores = None if exact else (details.scores + prices)[places]
     extras = {
         "leave_one_out_": float(

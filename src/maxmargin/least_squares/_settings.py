@@ -187,7 +187,7 @@ class Details:
         if fitted < len(data.weights):
             yield (
                 f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
-                f"other {data.n_given - fitted:,}."
+                f"other {len(data.inverse) - fitted:,}."
             )
         count = int((data.known >= 0).sum())
         if count:

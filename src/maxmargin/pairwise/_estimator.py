@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering, host_labels
+from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions, with_callbacks
 from .._core.dedup import FitInput
 from .._core.init import held_labels, kmeans_partition
 from .._core.links import Links
-from .._core.model import Model
+from .._core.model import Model, host_labels
 from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints, checked_constraints
@@ -229,7 +229,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
         return self._fit(X, sample_weight, partial_labels, constraints)
 
     def _label_attributes(self, labels, found, rows, data, model: Model) -> dict[str, Any]:
-        constraints = data.constraints or PairwiseConstraints(data.n_given)
+        constraints = data.constraints or PairwiseConstraints(len(data.inverse))
         return {"violated_links_": constraints.violations(host_labels(labels))}
 
     def score(self, X, y=None, *, constraints=None) -> float:
