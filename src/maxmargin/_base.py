@@ -69,7 +69,7 @@ from ._core.model import (
 )
 from ._core.rows import Rows
 from ._data import row_source, to_host
-from ._data.source import MemoryRows, RowSource, SchedulerLost, check_magnitude
+from ._data.source import MemoryRows, RowSource, SchedulerLost, check_magnitude, values_of
 from ._data.source import available_memory as available_memory  # for the command line, too
 from ._threads import one_thread
 
@@ -362,7 +362,7 @@ class BaseMarginClustering(
         scale = model.features.scale
         found, model = published(model.in_raw_rows(), rows, weights, known, data.n_jobs)
         sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
-        lightest, entropy = data.weights.min(), hasattr(self, "size_entropy")
+        lightest, entropy = values_of(data.weights).min(), hasattr(self, "size_entropy")
         on_floor, told = model.sizes_told(sizes, lightest, data.whole, entropy)
         attributes = {
             **self._predict_attributes(model, scale, checked),

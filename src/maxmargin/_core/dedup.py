@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
-from .._data.source import MemoryRows, RowSource
+from .._data.source import MemoryRows, RowSource, values_of
 from ._numba import fingerprint_csr, fingerprint_dense
 from .links import HEAVIEST, LIGHTEST, Links
 
@@ -120,7 +120,7 @@ def make_input(
         weights = np.ones(n) if n <= MERGE_ROWS else np.broadcast_to(1.0, n)
     known = np.broadcast_to(-1, n) if known is None else known
     source = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
-    if (weights == 0).any():
+    if (values_of(weights) == 0).any():
         source = np.flatnonzero(weights)
         X, weights, known = X.part(source), weights[source], known[source]
     few = merge and X.shape[0] <= MERGE_ROWS

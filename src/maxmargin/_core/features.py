@@ -25,7 +25,7 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from .._data.source import TILE, BlockResult, MemoryRows, RowSource
+from .._data.source import TILE, BlockResult, MemoryRows, RowSource, total_of
 from ._numba import row_moments
 from .lapack import eigh, interruptible
 from .rows import Block, Rows, weighted_sum
@@ -393,7 +393,7 @@ def centred_rows(
     is 0.
     """
     raw, (n, width) = replace(rows, offset=None, scale=1.0), rows.shape
-    centre, total = np.zeros(width), float(weights.sum())
+    centre, total = np.zeros(width), total_of(weights)
     if rows.is_sparse:
         centre = centre_of(raw, weights) if center else centre
         plain = float(reduce(add, raw.run(square_block, (total,), (weights,))[1]))

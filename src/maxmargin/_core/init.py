@@ -27,6 +27,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from .._data.source import values_of
 from .._threads import in_order
 from ._numba import fill_clusters, tempered_ascent
 from .dedup import FitInput
@@ -91,7 +92,7 @@ def sampled_rows(known: np.ndarray, size: int, rng: np.random.Generator) -> np.n
         return np.arange(n)
     few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
     few = few[np.diff(few, prepend=-1) > 0]
-    named_rows = np.flatnonzero((known[:1] if known.strides[0] == 0 else known) >= 0)
+    named_rows = np.flatnonzero(values_of(known) >= 0)
     if len(named_rows) > size:
         at = ((np.arange(size) + 0.5) * (len(named_rows) / size)).astype(np.int64)
         named_rows = named_rows[at]
@@ -166,9 +167,9 @@ def label_starts(
                 return value, labels if fixed.any() else canonical(labels)
 
             pool = sorted(in_order(improved, starts, rows.n_jobs), key=lambda pair: -pair[0])
-            for _ in range(N_KICKS):
-                pool.append(improved(kicked(pool[0][1], fixed, k, rng)))
-                pool.sort(key=lambda pair: -pair[0])
+            kicks = [kicked(pool[0][1], fixed, k, rng) for _ in range(N_KICKS)]
+            pool += in_order(improved, kicks, rows.n_jobs)
+            pool.sort(key=lambda pair: -pair[0])
             starts = [labels for _, labels in pool[:n_starts]]
             kept = 0
             for at, (value, labels) in enumerate(pool):
@@ -320,7 +321,7 @@ def fit_with_known(fit_model: Callable[[FitInput], Model], data: FitInput, k: in
     """
     rng = deepcopy(data.rng)  # of a fit without known labels
     model = fit_model(data)
-    named_rows = data.known >= 0
+    named_rows = values_of(data.known) >= 0
     ended = model.stop_reason not in (CONVERGED, STALLED, MAX_ITER)  # there is no more time
     if k < 2 or ended or data.initial is not None or named_rows.all() or not named_rows.any():
         return model

@@ -171,9 +171,11 @@ def decisions(margins: Any, xp: Any = np) -> tuple[Any, Any]:
         labels, lead = np.empty(len(margins), PREDICTED), np.empty(len(margins))
         decide(margins, labels, lead)
         return labels, lead
-    ranked = xp.sort(margins, axis=1)
-    lead = ranked[:, -1] - (ranked[:, -2] if margins.shape[1] > 1 else 0.0)
-    return xp.asarray(xp.argmax(margins, axis=1), dtype=xp.int32), lead
+    labels, lead = xp.argmax(margins, axis=1), xp.max(margins, axis=1)
+    if margins.shape[1] > 1:
+        own = labels[:, None] == xp.arange(margins.shape[1], device=margins.device)
+        lead = lead - xp.max(xp.where(own, xp.full_like(margins, -np.inf), margins), axis=1)
+    return xp.asarray(labels, dtype=xp.int32), lead
 
 
 def margin_block(
@@ -229,24 +231,24 @@ def summary(
     weight, its row with the largest lead, that lead, and the number of rows with ties.
     """
     n = labels.shape[0]
-    sizes, first = np.zeros(k), np.full(k, n)
-    certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
     if xp is np:
+        sizes, first = np.zeros(k), np.full(k, n)
+        certain, best = np.zeros(k, np.int64), np.full(k, -np.inf)
         ties = summarise(labels, lead, weights, known, sizes, first, certain, best)
         return (labels, lead), (n, sizes, first, certain, best, ties if k > 1 else 0)
-    ties = int(xp.sum(xp.asarray(lead == 0.0, dtype=xp.int64))) if k > 1 else 0
+    ties = xp.sum(xp.asarray((lead == 0.0) & (k > 1), dtype=xp.int64))
     is_known = known >= 0
     lead = xp.where(is_known & (known != labels), -lead, lead)
     labels = xp.where(is_known, xp.asarray(known, dtype=labels.dtype), labels)
-    for cluster in range(k):
-        member = labels == cluster
-        sizes[cluster] = float(xp.sum(xp.where(member, weights, xp.zeros_like(weights))))
-        counted = xp.asarray(member & (weights > 0), dtype=xp.int8)
-        at = int(xp.argmax(counted))
-        first[cluster] = at if n and counted[at] else n
-        held = xp.where(member, lead, xp.full_like(lead, -np.inf))
-        certain[cluster] = int(xp.argmax(held))
-        best[cluster] = float(held[int(certain[cluster])])
+    member = labels[:, None] == xp.arange(k, dtype=labels.dtype, device=labels.device)
+    places = xp.broadcast_to(xp.arange(n, device=labels.device)[:, None], (n, k))
+    none, weight = xp.full_like(places, n), xp.broadcast_to(weights[:, None], (n, k))
+    sizes = xp.sum(xp.where(member, weight, xp.zeros_like(weight)), axis=0)
+    first = xp.min(xp.where(member & (weight > 0), places, none), axis=0)
+    held = xp.broadcast_to(lead[:, None], (n, k))
+    held = xp.where(member, held, xp.full_like(held, -np.inf))
+    best = xp.max(held, axis=0)
+    certain = xp.min(xp.where(held == best, places, none), axis=0)
     return (labels, lead), (n, sizes, first, certain, best, ties)
 
 

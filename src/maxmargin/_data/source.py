@@ -191,20 +191,30 @@ class MemoryRows(LocalRows):
 
 
 def blocks(n_rows: int) -> list[slice]:
-    """Return the blocks of a pass over rows in memory: about 16, but of 4 to 16 tiles.
+    """Return the blocks of a pass over rows in memory: about 16, but of 2 to 16 tiles.
 
     Examples
     --------
-    >>> blocks(5000)
-    [slice(0, 4096, None), slice(4096, 5000, None)]
+    >>> blocks(3000)
+    [slice(0, 2048, None), slice(2048, 3000, None)]
     """
-    size = TILE * min(max(4, -(-n_rows // BLOCK)), 16)
+    size = TILE * min(max(2, -(-n_rows // BLOCK)), 16)
     return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
 
 
 def all_equal(column: np.ndarray) -> bool:
     """Return whether a column repeats one value, stored once."""
     return column.strides[0] == 0
+
+
+def values_of(column: np.ndarray) -> np.ndarray:
+    """Return all values of a column; one if it repeats one."""
+    return column[:1] if all_equal(column) else column
+
+
+def total_of(weights: np.ndarray) -> float:
+    """Return the sum of a column."""
+    return float(weights[0]) * len(weights) if all_equal(weights) else float(weights.sum())
 
 
 def check_magnitude(X: Any, n_jobs: int = 1) -> None:

@@ -28,7 +28,7 @@ from .source import (
 )
 
 BLOCK_BYTES = 2**30  # for intermediate results of a block
-HOST_ROWS = 100_000  # samples of at most this many rows are processed on the host
+HOST_ROWS = 20_000  # samples of at most this many rows are processed on the host
 
 
 def is_tensor(X: Any) -> bool:
@@ -196,9 +196,9 @@ class DeviceRows:
                 values, block_sums = function(block, parts, *shared)
                 for column, part in zip(new, values):
                     column.append(part)
-                sums.append(self._to_host(block_sums))
+                sums.append(block_sums)
             found = tuple(self.xp.concat(column) for column in new)
-        return found, iter(sums)
+            return found, iter([self._to_host(one) for one in sums])  # it waits for the device
 
     def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return what a block function gives for every row, on the device."""
@@ -216,7 +216,7 @@ class DeviceRows:
         for where in self._blocks(0 if features is None else features.rank):
             size = where.stop - where.start
             parts = tuple(
-                xp.full((size,), column[0], dtype=column[1], device=self.array.device)
+                xp.broadcast_to(column[0], (size,))
                 if isinstance(column, tuple)
                 else column[where, ...]
                 for column in sent
@@ -224,11 +224,11 @@ class DeviceRows:
             yield view.of(self.array[where, :]), parts
 
     def _column(self, column: Any) -> Any:
-        """Return a column on the device; a value and its type if the column repeats one."""
+        """Return a column on the device; in a tuple, what a column repeats."""
         if not isinstance(column, np.ndarray):
             return column
         if all_equal(column):
-            return column[0].item(), getattr(self.xp, column.dtype.name)
+            return (self.send(column[:1].copy()),)
         return self.send(column)
 
     def _blocks(self, width: int) -> Iterator[slice]:

@@ -23,7 +23,7 @@ import numpy as np
 from .._core.lapack import eigh
 from .._core.qp import CutPool
 from .._core.rows import Block, Rows
-from .._data.source import TILE, MemoryRows, all_equal
+from .._data.source import TILE, MemoryRows, all_equal, total_of
 from ._device import device_moves, device_pass
 from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
 
@@ -111,7 +111,7 @@ class LabelledCuts:
     ):
         self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
         self.constant = constant
-        self.total = float(weights.sum())
+        self.total = total_of(weights)
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
         unknown = np.broadcast_to(self.dtype.type(-1), len(known))
         self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)

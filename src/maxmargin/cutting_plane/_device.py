@@ -41,15 +41,17 @@ def device_pass(
         Z, scale = next(block.tiles())[1].values, 1.0
         offset, columns = None, block.send(coef.T)
         shift = xp.zeros_like(intercept)
-    weights = xp.astype(weights, Z.dtype)
     if can_fuse(Z, k):
         labels = xp.empty(weights.shape, dtype=kind, device=Z.device)
         codes = xp.empty_like(labels)
-        fixed = xp.astype(fixed, kind)
+        # What repeats one value are weights of 1, and labels that are not known.
+        weights = None if weights.stride(0) == 0 else xp.astype(weights, Z.dtype)
+        fixed = None if fixed.stride(0) == 0 else xp.astype(fixed, kind)
         gathered, sums = fused_cut_pass(
             Z, columns, intercept + shift, prices, weights, fixed, labels, codes
         )
     else:
+        weights = xp.astype(weights, Z.dtype)
         labels, codes, gathered, sums = _plain_pass(
             Z, columns, intercept + shift, prices, weights, fixed, kind, xp
         )

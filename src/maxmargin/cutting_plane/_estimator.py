@@ -15,7 +15,7 @@ from .._core.features import KERNELS
 from .._core.model import Model
 from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor
-from .._data.source import RowSource
+from .._data.source import RowSource, values_of
 from ._cuts import LabelledCuts
 from ._penalty import Penalty, Ridge
 from ._search import SAMPLE_ROWS, Problem, Task, search
@@ -305,7 +305,7 @@ def run_search(
     floor = size_floor(estimator.balance, cuts.total, cuts.k, data.whole)
     task = Task(
         penalty=penalty,
-        floor=float(cuts.weights.min()) if floor == 0 and entropy > 0 else floor,
+        floor=float(values_of(cuts.weights).min()) if floor == 0 and entropy > 0 else floor,
         entropy=float(entropy),
         tol=estimator.tol,
         max_iter=estimator.max_iter,

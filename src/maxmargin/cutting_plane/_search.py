@@ -38,6 +38,7 @@ from .._core.init import (
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence, strong_enough
 from .._data.source import RowSource, SchedulerLost
+from .._threads import in_order, run_all
 from ._cuts import Evaluation, LabelledCuts, Model, narrowed
 from ._penalty import Penalty
 
@@ -453,22 +454,28 @@ def explored(
     Only the best candidates are followed. Kicks end after ``n_kicks`` in a row without progress.
     """
     opened: list[Problem] = []
-    objectives: list[float] = []
-    for labels in candidates:
+    above = np.inf
+    # Callbacks are called for passes in order.
+    n_jobs = 1 if hasattr(task.watch, "context") else cuts.rows.n_jobs
+
+    def begun(labels: np.ndarray) -> Problem:
         problem = Problem(cuts.fresh(), task, task.opening).hold(labels)
         if task.nesting == "paper":
             problem.follow_paper()
         else:  # no further than it takes to see that others are better
-            rank = sorted(objectives)[:WANDERERS]
-            problem.solve(OPENING, above=rank[-1] if len(rank) == WANDERERS else np.inf)
-        opened.append(problem)
-        objectives.append(problem.objective)
+            problem.solve(OPENING, above=above)
+        return problem
+
+    for at in range(0, len(candidates), WANDERERS):
+        opened += in_order(begun, candidates[at : at + WANDERERS], n_jobs)
+        objectives = [problem.objective for problem in opened]
+        above = sorted(objectives)[WANDERERS - 1] if len(opened) >= WANDERERS else np.inf
     ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
     if task.nesting == "paper":
         return ranked, objectives
     ranked = ranked[:WANDERERS]
-    for problem in ranked:
-        problem.wander()
+    run_all(Problem.wander, ranked, n_jobs)
+    problem = ranked[-1]
     ranked.sort(key=lambda problem: problem.objective)
     since = 0
     while since < n_kicks and problem.reason in (None, MAX_ITER):
