@@ -70,6 +70,7 @@ from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 MANY_LABELS = 5  # for each class: then a class without any is rare
 SURE, STABLE = 0.9, 0.75
+MOSTLY = 0.5  # share of sure rows from which on stable clusters are stable row by row
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -412,12 +413,14 @@ class MaxMarginClustering(BaseMarginClustering):
         sentences = list(self._told)
         if not isinstance(vars(self).get("_calibration"), Resamples):
             return sentences
-        told = "stable" if self.stability_ >= STABLE else "not stable"
-        told += f": the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
+        word = "stable" if self.stability_ >= STABLE else "not stable"
+        told = f": the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
         if "_certainty" in vars(self):
             share = float(np.mean(self.confidence_ > SURE))
             told += f"; {share:.0%} of the rows have a confidence above {SURE}"
-        sentences.append(f"The clusters are {told}.")
+            if word == "stable" and share < MOSTLY:
+                word = "stable on the whole, but not row by row"
+        sentences.append(f"The clusters are {word}{told}.")
         for other in self.alternatives_:
             sentences.append(
                 f"The objective of the second-best clustering is {other.shortfall:.1%} below the "

@@ -39,7 +39,7 @@ def model():
 
 
 def test_the_curve_is_the_best_rising_one():
-    """By brute force over partitions, with half a success and half a failure at the ends."""
+    """By brute force over partitions; within a step, the level below counts once."""
     rng = np.random.default_rng(3)
     margins, labels = rng.permutation(8) / 8.0, np.zeros(8, int)
     kept = rng.random((6, 8)) < 0.8
@@ -47,8 +47,6 @@ def test_the_curve_is_the_best_rising_one():
     found = calibrate(scores_of(margins, labels, 2), labels, np.where(kept, 0, 1))
     order = np.argsort(margins)
     times, successes = np.full(8, 6.0), kept.sum(axis=0)[order].astype(float)
-    times[[0, -1]] += 0.5
-    successes[0] += 0.5
     best = (np.inf, None)
     for cuts in itertools.product([False, True], repeat=7):
         groups = np.concatenate([[0], np.cumsum(cuts)])
@@ -57,7 +55,12 @@ def test_the_curve_is_the_best_rising_one():
             best = min(
                 best, (float((times * (level - successes / times) ** 2).sum()), tuple(level))
             )
-    expected = np.maximum(best[1], 0.5)
+    expected, below, seen = [], 0.5, 0.0
+    for i, level in enumerate(best[1]):
+        if i and level > best[1][i - 1]:
+            below, seen = best[1][i - 1], 0.0
+        seen += times[i]
+        expected.append((level * seen + below) / (seen + 1.0))
     levels = found.confidence(margins, labels)[order]
     np.testing.assert_allclose(levels, expected, atol=1e-5)
 
@@ -78,7 +81,8 @@ def test_many_rows_that_always_stay_are_certain_and_a_cluster_without_rows_is_no
     labels = np.repeat([0, 1], 50)
     resampled = np.tile(labels, (6, 1))
     sure = calibrate(scores_of(np.linspace(0, 1, 100), labels, 3), labels, resampled)
-    assert sure.confidence(np.array([0.1, 1.0]), np.array([0, 1])).min() > 0.998
+    levels = sure.confidence(np.array([0.05, 0.1, 0.49]), np.zeros(3, int))
+    assert levels[0] < levels[1] < levels[2] and levels[2] > 0.998
     assert sure.confidence(np.ones(1), np.array([2])) == pytest.approx(1 / 3, abs=1e-5)
 
 

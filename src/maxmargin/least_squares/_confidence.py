@@ -3,8 +3,9 @@
 A margin orders the rows of a cluster, but its value is not calibrated: a spurious cluster can have
 wide margins, too. The probability of a row's own cluster is therefore the fraction of rows that
 keep their cluster in the subsamples, fitted for each cluster by isotonic regression on the
-leave-one-out margin. The other clusters share the rest by a softmax of their scores; its
-temperature is the maximum likelihood estimate on the rows that changed their cluster.
+leave-one-out margin; within each step of that curve it rises from the level below. The other
+clusters share the rest by a softmax of their scores; its temperature is the maximum likelihood
+estimate on the rows that changed their cluster.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def calibrate(scores: np.ndarray, labels: np.ndarray, resampled: np.ndarray) -> 
     >>> scores = np.where(labels[:, None] == np.arange(2), margins[:, None], 0.0)
     >>> surer = calibrate(scores, labels, resampled)
     >>> surer.confidence(np.array([0.1, 0.9, 0.9]), np.array([0, 0, 1])).round(2)
-    array([0.5 , 0.89, 0.93])
+    array([0.5 , 0.8 , 0.93])
     """
     k = scores.shape[1]
     found = rematched(labels, resampled, k)
@@ -135,26 +136,36 @@ def calibrate(scores: np.ndarray, labels: np.ndarray, resampled: np.ndarray) -> 
 def _rising(
     margins: np.ndarray, kept: np.ndarray, drawn: np.ndarray, mine: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct margins of some rows, and the rising curve nearest to the fractions kept."""
+    """Distinct margins of some rows, and a rising curve close to the fractions kept."""
     used = np.flatnonzero(mine & (drawn > 0))
     if len(used) == 0:
         return np.zeros(1), np.zeros(1)
     at, place = np.unique(margins[used], return_inverse=True)
     times = np.bincount(place, drawn[used]).astype(np.float64)
     successes = np.bincount(place, kept[used]).astype(np.float64)
-    # Jeffreys' prior: half a failure at the largest margin and half a success at the smallest keep
-    # the curve between 0 and 1 and rising, and count little beside many rows.
-    times[-1] += 0.5
-    times[0] += 0.5
-    successes[0] += 0.5
     level = isotonic_regression(successes / times, sample_weight=times, y_min=0.0, y_max=1.0)
-    # The ends of each step are enough.
-    inner = np.zeros(len(at), bool)
-    inner[1:-1] = (level[1:-1] == level[:-2]) & (level[1:-1] == level[2:])
-    at, level = at[~inner], level[~inner]
+    level = _within_steps(level, times)
     if at[0] > 0.0:  # at a margin of zero another cluster is as probable
         return np.append(0.0, at), np.append(min(0.5, level[0]), level)
     return at, level
+
+
+def _within_steps(level: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Levels that rise within each step, from that of the step below.
+
+    The level below counts as one observation beside those at smaller margins in the same step, so
+    that the rows of a cluster that never changed are ordered by their margins, too.
+
+    Examples
+    --------
+    >>> _within_steps(np.array([1.0, 1.0, 1.0]), np.array([4.0, 5.0, 10.0]))
+    array([0.9  , 0.95 , 0.975])
+    """
+    step = np.cumsum(np.append(0, np.diff(level) > 0))
+    first = np.flatnonzero(np.diff(step, prepend=-1))
+    below = np.append(min(0.5, level[0]), level[first[1:] - 1])[step]
+    seen = np.cumsum(times) - (np.cumsum(times) - times)[first][step]
+    return np.asarray(level - (level - below) / (seen + 1.0))
 
 
 def _temperature(scores: np.ndarray, labels: np.ndarray, found: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from .._core.size_floor import size_floor
 from .._data.source import MemoryRows, RowSource
 from ._label_search import NO_LIMIT, LabelProblem, SearchSettings
 from ._similarity import Similarity
-from ._size_search import SIZE_PRIORS
+from ._size_search import GAIN, SIZE_PRIORS
 
 N_NEIGHBORS = 10
 TEXT_RIDGE = 10.0
@@ -179,10 +179,14 @@ class Details:
             yield f"The clusters are connected groups of rows that are apart{told}."
         if len(self.size_margins) > 1:
             margins = (f"{margin:.2f} with {p:g}" for p, margin in self.size_margins.items())
-            yield (
-                f"size_prior={extras['size_prior_']:g} was used; mean leave-one-out margin: "
-                f"{', '.join(margins)}."
+            rule = (
+                "It is the first that keeps the connected groups"
+                if self.connected
+                else f"{SIZE_PRIORS[0]} is kept unless a larger one raises the mean leave-one-out "
+                f"margin by more than {GAIN[0]} (less for many clusters) and leaves clearly fewer "
+                "rows between clusters"
             )
+            yield f"size_prior={extras['size_prior_']:g} was used. {rule}: {', '.join(margins)}."
         fitted = len(self.chosen)
         if fitted < len(data.weights):
             yield (
