@@ -111,7 +111,7 @@ def check_cut_pass(device, n, d, k, dtype, weighted, some_fixed):
     weights = rng.random(n).astype(dtype) if weighted else np.ones(n, dtype)
     fixed = rng.integers(-1, k, n).astype(np.int8) if some_fixed else np.full(n, -1, np.int8)
     rows = on_device(X, device)
-    block = Block(rows.array, xp=rows.xp)
+    block = Block(xp=rows.xp).of(rows.array)
     rule = rows.send(weights), rows.send(fixed), intercept, prices
     made, codes, found, sums = (host(a) for a in device_pass(block, W, rule, np.int8))
     # The oracle works on the device's own labels where two scores are equal but for rounding.
@@ -152,7 +152,7 @@ def test_the_fused_pass_has_the_same_bits_every_time():
     rows = on_device(rng.normal(size=(300_000, 64)).astype(np.float32), "cuda")
     W, none = rng.normal(size=(5, 64)), np.zeros(5)
     rule = rows.send(np.ones(300_000)), rows.send(np.full(300_000, -1)), none, none
-    block = Block(rows.array, xp=rows.xp)
+    block = Block(xp=rows.xp).of(rows.array)
     found = [device_pass(block, W, rule, np.int8) for _ in range(3)]
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other))

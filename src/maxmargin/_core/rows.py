@@ -38,20 +38,14 @@ class Block:
     xp: Any = np  # array namespace of the rows
     n_jobs: int = 1  # threads of a pass over all blocks
     is_near: bool = True  # whether rows may be centred in the products; CSR rows always are
-    dtype: Any = field(init=False)  # floating type in which tiles are multiplied
-    is_sparse: bool = field(init=False)  # whether the products run over CSR rows
-
-    def __post_init__(self) -> None:
-        stored = self.data if self.features is None else self.features
-        self.__dict__.update(
-            dtype=getattr(stored, "dtype", None), is_sparse=sparse.issparse(stored)
-        )
+    dtype: Any = None  # floating type in which tiles are multiplied
+    is_sparse: bool = False  # whether the products run over CSR rows
 
     def of(self, data: Any) -> Block:
         """Return the block of stored rows; ``replace`` takes several times as long."""
-        block = object.__new__(Block)
-        block.__dict__.update(self.__dict__, data=data)
-        block.__post_init__()
+        block, stored = object.__new__(Block), data if self.features is None else self.features
+        kind = {"dtype": stored.dtype, "is_sparse": sparse.issparse(stored)}
+        block.__dict__.update(self.__dict__, data=data, **kind)
         return block
 
     @property

@@ -220,12 +220,8 @@ def total_of(weights: np.ndarray) -> float:
 def check_magnitude(X: Any, n_jobs: int = 1) -> None:
     """Raise an error for values whose squares overflow or underflow, or that are not finite."""
     values = X.data if sparse.issparse(X) else X
-
-    def extremes(where: slice) -> tuple[float, float]:
-        return float(values[where].max()), -float(values[where].min())
-
-    found = [*in_order(extremes, blocks(len(values)), n_jobs)] if values.size else [(0.0, 0.0)]
-    largest = float(np.max(found))  # NaN if there is one
+    ranges = in_order(lambda at: (values[at].max(), -values[at].min()), blocks(len(values)), n_jobs)
+    largest = float(np.max([*ranges])) if values.size else 0.0  # NaN if there is one
     if not np.isfinite(largest):
         assert_all_finite(X, input_name="X")
     limit = LARGEST if values.dtype == np.float64 else LARGEST32
