@@ -33,6 +33,7 @@ NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, which nee
     "size_entropy_": 0.0,
 }
 CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
+FEW_BYTES = 4 * 2**20  # of a fit of a few rows
 ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
 
 
@@ -235,8 +236,8 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         cuts = 40 * self.n_clusters * 8  # bytes per feature
         if self.kernel == "linear" and self.n_components in ("auto", None):
-            largest = SAMPLE_ROWS * 8 * n_features if in_blocks else 0
-            return int(ROW_BYTES * n_samples + 4 * cuts * n_features + largest)
+            sample = FEW_BYTES + 3 * min(n_samples, SAMPLE_ROWS) * 8 * n_features
+            return int(ROW_BYTES * n_samples + 4 * cuts * n_features + sample)
         mapped = super().estimate_memory(n_samples, n_features, in_blocks)
         return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
 
