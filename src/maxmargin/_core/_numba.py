@@ -173,6 +173,17 @@ def row_moments(data, shares, pivot, sums):
             sums[1, j] += shares[i] * value * value
 
 
+@njit(cache=True, nogil=True)
+def mirror_upper(A):
+    """Copy the upper triangle of a square matrix into the lower one, in pieces that stay cached."""
+    n = A.shape[0]
+    for i in range(0, n, 32):
+        for j in range(0, i + 1, 32):
+            for a in range(i, min(i + 32, n)):
+                for b in range(j, min(j + 32, a)):
+                    A[a, b] = A[b, a]
+
+
 # -- minimum sizes ---------------------------------------------------------------------------------
 # Clusters are filled with the smallest loss of scores.
 

@@ -15,6 +15,7 @@ import numpy as np
 from numba.extending import get_cython_function_address
 
 from .._threads import run_all
+from ._numba import mirror_upper
 
 TILE, WIDE = 256, 1024  # rows and columns of a tile; up to WIDE rows are one tile
 LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
@@ -105,7 +106,7 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
             here, at = slice(i, i + TILE), slice(first, first + TILE)
             K[:, here] = A[here, at].T if i < first else A[at, here]
             if i == first:
-                K[:, here] = np.triu(K[:, here]) + np.triu(K[:, here], 1).T
+                mirror_upper(K[:, here])
             np.matmul(inverse, K[:, here], out=Q[:, here])
 
         def update(tile: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
@@ -126,7 +127,7 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
 
     def fill(i: int) -> None:  # the lower triangle, and the sign
         rows = slice(i, i + TILE)
-        A[rows, rows] = np.triu(A[rows, rows]) + np.triu(A[rows, rows], 1).T
+        mirror_upper(A[rows, rows])
         A[i + TILE :, rows] = A[rows, i + TILE :].T
 
     run_all(fill, starts, n_jobs)
@@ -139,7 +140,7 @@ def _invert_tile(A: np.ndarray) -> int:
     n, kind = len(A), {"f": "s", "d": "d"}[A.dtype.char]
     # LAPACK goes by columns: its lower triangle is the upper one here.
     info = _call(f"{kind}potrf", b"L", n, A, n) or _call(f"{kind}potri", b"L", n, A, n)
-    A[:] = np.triu(A) + np.triu(A, 1).T
+    mirror_upper(A)
     return info
 
 

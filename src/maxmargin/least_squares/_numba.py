@@ -446,3 +446,36 @@ def neighbour_means(neighbours, own, values, out):
                 for j in range(1, count):
                     total += values[neighbours[i, j], h]
                 out[i, h] = total / count
+
+
+@njit(cache=True, nogil=True)
+def joined_links(rows, columns, weights, k, least, enough):
+    """Return the number of links after which k groups of a ``least`` weight hold ``enough``.
+
+    Links are those of a tree, the shortest first; -1 if there is no such number.
+    """
+    parent, size = np.arange(len(weights)), weights.copy()
+    large, covered, found, complete = 0, 0.0, -1, False
+    for i in range(len(weights)):
+        if size[i] >= least:
+            large, covered = large + 1, covered + size[i]
+    for at in range(len(rows)):
+        a, b = rows[at], columns[at]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        first, second = size[a] >= least, size[b] >= least
+        if first and second:
+            found = at if complete else found
+            large -= 1
+        covered -= (size[a] if first else 0.0) + (size[b] if second else 0.0)
+        parent[b] = a
+        size[a] += size[b]
+        if size[a] >= least:
+            covered += size[a]
+            large += not (first or second)
+        complete = large == k and covered >= enough
+    return len(rows) if complete else found

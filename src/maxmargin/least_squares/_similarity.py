@@ -200,7 +200,8 @@ def similarity_of(
         add_outer(K, [(-q, rest), (rest, -q)], n_jobs)
     K[np.arange(n), np.arange(n)] += dtype(ridge)
     invert_in_place(K, n_jobs)
-    K *= dtype(-ridge)
+    run_all(lambda i: np.multiply(K[i : i + STRIP], dtype(-ridge), out=K[i : i + STRIP]),
+            range(0, n, STRIP), n_jobs)  # fmt: skip
     K[np.arange(n), np.arange(n)] += dtype(1.0)
     scale_rows(K, roots)
     if n > FLOAT64_ROWS:  # the search needs no more

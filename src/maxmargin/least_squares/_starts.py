@@ -23,7 +23,7 @@ from ._label_search import (
     random_labels,
     supervised_labels,
 )
-from ._numba import nearest
+from ._numba import joined_links, nearest
 from ._similarity import STRIP
 
 AUTO_STARTS, TEMPERED_STARTS = 10, 8
@@ -218,8 +218,9 @@ def connected_clusters(
         return None
     tree = _spanning_tree(*neighbours_of(points, min(LINKED, n - 1), n_jobs))
     least = float(weights.sum() * max(LEAST / k, LEAST_ROWS / n))  # of a group that is a cluster
-    joined = _joined(tree, weights, k, least)
-    if joined is None:
+    enough = COVERED * float(weights.sum())
+    joined = joined_links(tree.row, tree.col, weights.astype(np.float64), k, least, enough)
+    if joined < 0:
         return None
     links = sparse.coo_array((np.ones(joined), (tree.row[:joined], tree.col[:joined])), (n, n))
     groups = connected_components(links, directed=False)[1]
@@ -261,35 +262,6 @@ def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_
     tree = minimum_spanning_tree(graph.maximum(graph.T)).tocoo()
     order = np.argsort(tree.data, kind="stable")
     return sparse.coo_array((tree.data[order], (tree.row[order], tree.col[order])), (n, n))
-
-
-def _joined(tree: sparse.coo_array, weights: np.ndarray, k: int, least: float) -> int | None:
-    """Number of the tree's links after which k groups of a ``least`` weight hold nearly all."""
-    total = float(weights.sum())
-    parent, size = list(range(len(weights))), weights.tolist()
-    large, covered = sum(w >= least for w in size), sum(w for w in size if w >= least)
-    found, complete = None, False
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for at, (i, j) in enumerate(zip(tree.row.tolist(), tree.col.tolist())):
-        a, b = root(i), root(j)
-        before = [size[a] >= least, size[b] >= least]
-        if all(before):
-            found = at if complete else found
-            large -= 1
-        covered -= sum(s for s, counted in zip((size[a], size[b]), before) if counted)
-        parent[b] = a
-        size[a] += size[b]
-        if size[a] >= least:
-            covered += size[a]
-            large += not any(before)
-        complete = large == k and covered >= COVERED * total
-    return tree.nnz if complete else found
 
 
 def _spread(labels: np.ndarray, tree: sparse.coo_array) -> np.ndarray | None:
