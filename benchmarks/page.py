@@ -97,7 +97,7 @@ def markdown(columns, rows):
 
 
 def shown(value, lost=False):
-    text = "" if np.isnan(value) else f"{value:.3f}"
+    text = "" if np.isnan(value) else f"{value:z.3f}"
     return f'<span class="loss">{text} -</span>' if lost else text
 
 
