@@ -300,7 +300,9 @@ class MaxMarginClustering(BaseMarginClustering):
     # -- the fit ----------------------------------------------------------------------------------
 
     def _fit_model(self, data: FitInput) -> Model:
-        views = views_of(self.views, self.kernel, self.n_clusters, data)
+        views = None
+        if self.views is not None:
+            views = views_of(self.views, self.kernel, self.n_clusters, data)
         kind = kind_of_rows(data.X, self.kernel) if views is None else RBF
         k, told = self._number(data, kind, views)
         known = data.known[data.known >= 0]

@@ -164,7 +164,7 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
         found = _linked(found, replace(settings, deadline=whole.deadline), s.compared)
-    if data.initial is None and free:
+    if data.initial is None and free and not (s.mixed or s.tempered):
         warn_about_sizes(fmap, X, weights, settings, s)
     return _model(fit, found, basis)
 

@@ -363,9 +363,7 @@ def normalised_laplacian(neighbours: np.ndarray) -> sparse.csr_matrix:
 
 
 def views_of(views: Any, kernel: Any, n_clusters: int | None, data: FitInput) -> Any:
-    """Return the column indices of each view, None without views, or raise an error."""
-    if views is None:
-        return None
+    """Return the column indices of each view, or raise an error."""
     gaussian = isinstance(kernel, str) and kernel in ("auto", "rbf")
     if not gaussian or sparse.issparse(data.X.take(slice(0, 1))):
         got = "sparse X" if gaussian else f"kernel={kernel!r}"

@@ -175,8 +175,6 @@ def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:
         return
     if k == 1 or n < 10 * k:
         return
-    if s.mixed or s.tempered:
-        return
     few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
     if fmap.projection is None:
         K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])

@@ -407,7 +407,8 @@ def pair_starts(
         starts = [eigenvector_start(eigenvector_axes(Z, links, problem.k, LITERAL), problem.k)]
     else:
         starts = list(islice(_all_starts(problem, few, points, kind, n_init, rng), n_init))
-    return [_named(start, few or problem) for start in starts]
+    some = few or problem
+    return [_named(start, some) for start in starts] if len(some.known) else starts
 
 
 def _all_starts(
@@ -437,8 +438,6 @@ def _all_starts(
 
 def _named(start: Start, problem: PairProblem) -> Start:
     """Return the initialisation with clusters in the order that fits the known classes best."""
-    if len(problem.known_rows) == 0:
-        return start
     S = scores(problem.rows.take(problem.known_rows), start.coef) + start.intercept
     S -= S.mean(axis=1, keepdims=True)
     fit = np.zeros((problem.k, problem.k))
