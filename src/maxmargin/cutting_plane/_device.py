@@ -11,6 +11,8 @@ import numpy as np
 
 from .._core.rows import Block
 
+MOST_VALUES = 2**26  # of the changes of cuts that are multiplied at a time
+
 
 def device_pass(
     block: Block,
@@ -110,16 +112,16 @@ def device_moves(
     weight = xp.astype(xp.take(weights, moved), Z.dtype)
     names = xp.arange(k, dtype=labels.dtype, device=Z.device)[None, :]
     here, there = xp.take(labels, moved)[:, None], xp.take(old, moved)[:, None]
-    step = (xp.astype(here == names, Z.dtype) - xp.astype(there == names, Z.dtype)) * weight[
-        :, None
-    ]
+    step = xp.astype(here == names, Z.dtype) - xp.astype(there == names, Z.dtype)
+    step = (step * weight[:, None]).T
     gathered, sums, gains = [], [], []
-    for code in codes:
-        rival = xp.take(code, moved)[:, None]
+    some = max(1, MOST_VALUES // (moved.shape[0] * k))  # cuts at a time
+    for start in range(0, len(codes), some):
+        rival = xp.stack([xp.take(code, moved) for code in codes[start : start + some]])
         coded = xp.astype(rival > 0, Z.dtype)
-        matrix = coded * step
-        gathered.append(xp.astype(matrix.T @ Z, xp.float64))
-        sums.append(xp.sum(matrix, axis=0, dtype=xp.float64))
-        gain = xp.astype(rival - 1 != here, Z.dtype) - xp.astype(rival - 1 != there, Z.dtype)
-        gains.append(xp.sum(weight[:, None] * coded * gain, dtype=xp.float64))
-    return None, xp.concat(gathered), xp.concat(sums), xp.stack(gains)
+        matrix = xp.reshape(coded[:, None, :] * step[None, :, :], (-1, moved.shape[0]))
+        gathered.append(xp.astype(matrix @ Z, xp.float64))
+        sums.append(xp.sum(matrix, axis=1, dtype=xp.float64))
+        gain = xp.astype(rival - 1 != here.T, Z.dtype) - xp.astype(rival - 1 != there.T, Z.dtype)
+        gains.append(xp.sum(weight * coded * gain, axis=1, dtype=xp.float64))
+    return None, xp.concat(gathered), xp.concat(sums), xp.concat(gains)
