@@ -1,11 +1,12 @@
 """The number of clusters: MaxMarginClustering(n_clusters=None) on the sets of obvious.py.
 
-    MAXMARGIN_JOBS=16 python benchmarks/number.py [drawn | many | cost | real ...]
+    MAXMARGIN_JOBS=16 python benchmarks/number.py [drawn | many | tables | cost | real ...]
 
 Sections: drawn (blobs, rings, moons and spirals, and data without clusters), many (25 to 300
-blobs), cost (CPU time of a fit that chooses the number, relative to a fit with that number given)
-and real (data of scikit-learn, whose classes need not be clusters). MAXMARGIN_SEED is the first
-seed of the drawn sets (default 0), MAXMARGIN_JOBS sets run at once (default 1).
+blobs), tables (clusters of numeric columns beside categories, ratings, dates and gaps), cost (CPU
+time of a fit that chooses the number, relative to a fit with that number given) and real (data of
+scikit-learn, whose classes need not be clusters). MAXMARGIN_SEED is the first seed of the drawn
+sets (default 0), MAXMARGIN_JOBS sets run at once (default 1).
 """
 
 import os
@@ -15,19 +16,21 @@ from itertools import count, islice
 
 import joblib
 import numpy as np
+import pandas as pd
 from sklearn import datasets
 from sklearn.cluster import HDBSCAN
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from _data import run_sections, table
-from maxmargin import MaxMarginClustering, choose_n_clusters
+from maxmargin import MaxMarginClustering, choose_n_clusters, table_pipeline
 from obvious import (
     ANCHORS,
     N_BLOBS,
     N_SHAPES,
     PERFECT,
     blobs_of,
+    separated,
     shapes_of,
     without_clusters_of,
 )
@@ -35,6 +38,7 @@ from obvious import (
 SEED = int(os.environ.get("MAXMARGIN_SEED", "0"))
 JOBS = int(os.environ.get("MAXMARGIN_JOBS", "1"))
 N_CLOUDS = 60
+N_TABLES = 20
 N_TIMED = 8  # of each kind
 
 
@@ -117,6 +121,52 @@ def many():
     table("Many blobs, 10 columns", ["", "blobs", "found", "uncertain", "CPU s"], rows)
 
 
+def mixed_table(seed, cats=False, ratings=False, date=False, gaps=False):
+    """Table of 1 to 5 clusters that are clear in 2 to 5 numeric columns, and their number."""
+    rng = np.random.default_rng([seed, 7])
+    n, k, d = int(rng.integers(200, 1201)), int(rng.integers(1, 6)), int(rng.integers(2, 6))
+    shares = rng.uniform(1, 3, k)
+    group, spread = rng.choice(k, n, p=shares / shares.sum()), np.ones(k)
+    Z = separated(rng, k, d, spread)[group] + rng.normal(size=(n, d))
+    columns = {f"number {j}": np.exp(Z[:, j] / 4) if rng.random() < 0.3 else Z[:, j]
+               for j in range(d)}  # fmt: skip
+    columns |= {f"noise {j}": rng.random(n) for j in range(rng.integers(0, 3))}
+    for j in range(rng.integers(1, 4) if cats else 0):
+        levels = int(rng.integers(2, 7))
+        chances = rng.dirichlet(np.full(levels, 0.7), k)
+        if rng.random() < 0.4:  # tells nothing about the clusters
+            chances = np.tile(chances[:1], (k, 1))
+        columns[f"category {j}"] = [f"v{rng.choice(levels, p=chances[g])}" for g in group]
+    for j in range(rng.integers(1, 4) if ratings else 0):
+        most, noise = int(rng.integers(2, 7)), rng.normal(size=n)
+        middle = rng.uniform(0, most, k) if rng.random() < 0.5 else np.full(k, most / 2)
+        columns[f"rating {j}"] = np.clip(np.round(middle[group] + noise), 0, most)
+    if date:
+        days = rng.integers(0, rng.integers(200, 2500), n)
+        columns["date"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(days, unit="D")
+    frame = pd.DataFrame(columns)
+    for j in range(rng.integers(1, d + 1) if gaps else 0):
+        frame.loc[rng.random(n) < rng.uniform(0.02, 0.15), f"number {j}"] = np.nan
+    return frame, k
+
+
+def tables():
+    """Columns without clusters of their own must not make or hide any."""
+    every = ("cats", "ratings", "date", "gaps")
+    rows = []
+    for kinds in ((), *((kind,) for kind in every), every):
+        found = []
+        for seed in range(SEED, SEED + N_TABLES):
+            frame, k = mixed_table(seed, **dict.fromkeys(kinds, True))
+            X = table_pipeline(frame, MaxMarginClustering())[:-1].fit_transform(frame)
+            choice = choose_n_clusters(X, random_state=0)
+            found.append((choice.n_clusters == k, choice.uncertain, choice.n_clusters - k))
+        right, doubt, off = np.array(found, dtype=int).T
+        rows.append((", ".join(kinds) or "numbers", *_shares(right == 1, doubt == 1), off.mean()))
+    header = ["also", "right", "right and sure", "uncertain if wrong", "mean error"]
+    table(f"{N_TABLES} tables of each kind", header, rows)
+
+
 def cost():
     """CPU time of n_clusters=None beside that of the number it finds."""
     rows = []
@@ -154,7 +204,7 @@ def real():
         print(f"{name} ({len(set(y))} classes): {choice.statement} HDBSCAN {hdbscan_number(X)}.")
 
 
-SECTIONS = {"drawn": drawn, "many": many, "cost": cost, "real": real}
+SECTIONS = {"drawn": drawn, "many": many, "tables": tables, "cost": cost, "real": real}
 
 
 if __name__ == "__main__":
