@@ -61,36 +61,18 @@ CCCP_STOP = 0.01  # of the paper's CCCP
 
 @dataclass(frozen=True)
 class Task:
-    """An estimator's parameters as the functions below need them.
-
-    Attributes
-    ----------
-    penalty : Penalty
-    floor : float
-        Least weight of a cluster.
-    entropy : float
-        tau, the strength of the preference for even sizes.
-    tol : float
-        Relative gap of the result; the paper's epsilon with its nesting.
-    max_iter : int
-        Most passes over the rows of a descent.
-    watch : callable
-        Called with the objective after every pass; a string that it returns ends the search.
-    features : feature map
-        That the rows come from, for a checkpoint.
-    nesting : {"labels", "paper"}
-    opening : Penalty or None
-        Simpler penalty, never less than ``penalty``, under which candidates are compared.
-    """
+    """An estimator's parameters as the functions below need them."""
 
     penalty: Penalty
-    floor: float
-    entropy: float
-    tol: float
-    max_iter: int
+    floor: float  # least weight of a cluster
+    entropy: float  # tau, the strength of the preference for even sizes
+    tol: float  # relative gap of the result; the paper's epsilon with its nesting
+    max_iter: int  # most passes over the rows of a descent
+    # Called with the objective after every pass; a string that it returns ends the search.
     watch: Callable[[float], str | None]
-    features: Any = None
-    nesting: str = "labels"
+    features: Any = None  # the map that the rows come from, for a checkpoint
+    nesting: str = "labels"  # or "paper"
+    # A simpler penalty, never less than ``penalty``, under which candidates are compared.
     opening: Penalty | None = None
 
 
