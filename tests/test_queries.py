@@ -290,6 +290,22 @@ def test_a_log_whose_maker_was_killed_is_made_again(tmp_path):
         assert path.read_bytes() == whole
 
 
+def test_the_header_names_all_columns_also_of_a_file_that_was_written_without_ids(tmp_path):
+    path, ids = tmp_path / "a.csv", ["Ann", "Bob", "Cem"]
+    first = "# n_samples = 3\nrow_a,row_b,relation,weight\n0,1,same,1.0,Ann,Bob\n"
+    path.write_text(first)  # as version 0.1 wrote it
+    assert read_answers(path, ids=ids) == (3, [Answer(0, 1, "same")])
+    for known in (first, None):
+        path.write_text(known) if known else path.unlink()
+        with AnswerLog.open(path, 3, ids) as log:
+            log.append(Answer(1, 2, "different"))
+            with pytest.raises(DataError, match="in use by another program"):
+                AnswerLog.open(path, 3, ids)
+        lines = [line.split(",") for line in path.read_text().splitlines()[1:]]
+        assert lines[0][4:] == ["id_a", "id_b"] and {len(line) for line in lines} == {6}
+        assert len(read_answers(path, ids=ids)[1]) == len(lines) - 1 == (2 if known else 1)
+
+
 def test_another_file_named_as_a_log_is_left_alone(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("a,b\n1,2\n3,4")

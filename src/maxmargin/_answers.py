@@ -14,8 +14,8 @@ with different names are in different clusters, unless ``merge`` says otherwise.
 ``split`` are links that also change the number of clusters by one; ``split`` gives the second row a
 name. ``k`` sets the number of clusters. Text is percent-encoded.
 
-If the rows have ids, each line ends in those of its two rows (``3,17,same,1.0,Ann,Bob``): they are
-found again by their ids, whatever their order. Otherwise the first line may have a checksum of the
+If the rows have ids, each line ends in those of its two rows (``3,17,same,1.0,Ann,Bob``), in the
+columns ``id_a,id_b``: they are found again by their ids, whatever their order. Otherwise the first line may have a checksum of the
 data (``# n_samples = 150, file = 5d41402a``), by which a changed file is noticed.
 
 An answer is in the file before it counts. What a kill leaves of a half-written line is no answer: a
@@ -47,6 +47,7 @@ DONT_KNOW, UNDO = "unknown", "undo"
 NAME, NUMBER = "name=", "k="
 MARK = ", file = "
 HEAD, COLUMNS = "# n_samples =", "row_a,row_b,relation,weight"
+ALL_COLUMNS = f"{COLUMNS},id_a,id_b"
 
 
 class Answer(NamedTuple):
@@ -128,8 +129,8 @@ def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterabl
         partial.write_text(text, encoding="utf-8")
 
 
-def _first_lines(n_samples: int, mark: str | None = None) -> str:
-    return f"{HEAD} {n_samples}{'' if mark is None else f'{MARK}{mark}'}\n{COLUMNS}\n"
+def _first_lines(n_samples: int, mark: str | None = None, columns: str = COLUMNS) -> str:
+    return f"{HEAD} {n_samples}{'' if mark is None else f'{MARK}{mark}'}\n{columns}\n"
 
 
 def _line(answer: Answer, ids: Sequence[Any] | None = None) -> str:
@@ -162,7 +163,7 @@ def read_answers(
     check_exists(Path(path))
     *whole, torn = Path(path).read_text(encoding="utf-8").split("\n")
     head, *lines = whole or [torn]
-    if not head.startswith(HEAD) or lines[:1] != [COLUMNS]:
+    if not head.startswith(HEAD) or lines[:1] not in ([COLUMNS], [ALL_COLUMNS]):
         remedy = f"Its first lines must be '{HEAD} ...' and {COLUMNS}"
         raise DataError(f"{path} does not hold links", remedy)
     if torn:
@@ -263,7 +264,8 @@ class AnswerLog:
         file = open(path, "ab")  # noqa: SIM115 - it stays open, and locked, while answers come
         try:
             _lock(file, path)
-            content, first = path.read_bytes(), _first_lines(n_samples, mark).encode()
+            columns = COLUMNS if ids is None else ALL_COLUMNS
+            content, first = path.read_bytes(), _first_lines(n_samples, mark, columns).encode()
             if content != first and first.startswith(content):  # new, or its maker was killed
                 _write_through(file, first[len(content) :])
                 content = first
@@ -274,6 +276,13 @@ class AnswerLog:
                     "Name another file for the answers",
                 )
             file.truncate(content.rfind(b"\n") + 1)
+            named = content.replace(f"\n{COLUMNS}\n".encode(), f"\n{columns}\n".encode(), 1)
+            if named != content:  # written without ids, or by an earlier version
+                file.close()
+                with atomic_write(path) as partial:
+                    partial.write_bytes(named[: named.rfind(b"\n") + 1])
+                file = open(path, "ab")  # noqa: SIM115
+                _lock(file, path)
         except BaseException:
             file.close()
             raise
