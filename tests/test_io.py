@@ -406,6 +406,14 @@ def test_inspection_lists_all_at_once(tmp_path):
         assert part in told
 
 
+def test_inspection_tells_values_far_out(tmp_path):
+    table = np.round(np.tile(X, (2, 1)), 3)
+    table[[3, 7], 1], table[40:, 2] = -99999, 500  # two codes; a group of rows is none
+    told = whats(put(tmp_path, "d.csv", csv_text(table, "abc")))
+    assert "interquartile ranges outside the quartiles: column 'b' (2, such as -99999)" in told
+    assert "column 'a' (" not in told and "column 'c' (" not in told
+
+
 def test_dates_of_parquet_are_named(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1.0, 2.0], "since": pd.to_datetime(["2020-01-01", "2021-01-01"])})

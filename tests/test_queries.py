@@ -380,17 +380,18 @@ def talk(monkeypatch, capsys):
 
 def test_label_asks_and_writes(people, talk, tmp_path):
     path, _ = people
-    said = "s\nwhat\nd\nu\n?\nd\nq\n"
+    said = "y\nwhat\nd\nu\n?\nk\nn\nq\n"
     code, out, told = talk(path, said, "--json", "--out", str(tmp_path / "labels.csv"))
     assert code == 0, told
     result = json.loads(out)
     assert result["answers"] == {"same": 1, "different": 1, "unknown": 1}
     assert "fitted anew:" in told and "sizes" in told
     assert "height" in told and "'what' is none of" in told
+    assert told.count("the two rows belong to the same group") == 2  # after "what" and "?"
     assert "taken back" in told
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 41
     assert PairwiseConstraints.load(path.with_suffix(".links.csv")).n_links == 2
-    code, out, told = talk(path, "q\n", "--json", "--method", "auto", "--n-resamples", "0")
+    code, out, told = talk(path, "q\n", "--json", "--method", "pairwise")
     assert code == 0 and json.loads(out)["violated"] == 0, told
 
 
@@ -406,7 +407,7 @@ def test_label_killed_after_any_answer_keeps_every_answer(people, talk):
         rows = []
         for _ in range(2 + len(given) % 3):
             for line in process.stderr:
-                if line.startswith("same [s]"):
+                if line.startswith("same group?"):
                     break
                 words = line.split()
                 if len(words) == 2 and all(w[0] == "p" and w[1:].isdigit() for w in words):

@@ -15,8 +15,9 @@ with different names are in different clusters, unless ``merge`` says otherwise.
 name. ``k`` sets the number of clusters. Text is percent-encoded.
 
 If the rows have ids, each line ends in those of its two rows (``3,17,same,1.0,Ann,Bob``), in the
-columns ``id_a,id_b``: they are found again by their ids, whatever their order. Otherwise the first line may have a checksum of the
-data (``# n_samples = 150, file = 5d41402a``), by which a changed file is noticed.
+columns ``id_a,id_b``: they are found again by their ids, whatever their order. Otherwise the first
+line may have a checksum of the data (``# n_samples = 150, file = 5d41402a``), by which a changed
+file is noticed.
 
 An answer is in the file before it counts. What a kill leaves of a half-written line is no answer: a
 last line without its end is ignored.

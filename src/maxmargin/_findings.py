@@ -18,12 +18,13 @@ from scipy import sparse
 from ._data.formats import open_frame, open_sheet
 from ._data.sheet import Sheet, TextColumn, Wish, some
 from ._files import DataError
-from .tables import Column, table_columns
+from .tables import Column, table_columns, typed_column
 
 _BLOCK_CELLS = 1 << 18
 NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
 _IDS = {"id", "index", "row", "uid", "key"}
 SCALES = "scales differ wildly"
+FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
 _ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
 
 
@@ -103,6 +104,8 @@ def inspect_rows(
             found += bad_ids(frame.pop(table.id_column).to_numpy(dtype=object))
         columns = tuple(table_columns(frame))
         found += inspect_frame(frame, columns, n_clusters, sample_rows)
+        numbers = [column.name for column in columns if column.used and column.kind == "number"]
+        found += _far_out(frame[numbers][:sample_rows])
         n_rows, n_columns = len(frame), sum(column.used for column in columns)
     else:
         found = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
@@ -132,6 +135,22 @@ def inspect_frame(
         X = some.to_numpy(dtype=np.float64)
         yield from _too_large(X)
         yield from _scales(*_column_ranges(X), Sheet(X, tuple(some.columns)))
+
+
+def _far_out(frame: Any) -> Iterator[Finding]:
+    """Yield a warning of values such as 999 for an age: codes of missing values, or errors."""
+    told = []
+    for name in frame.columns:
+        values = typed_column(frame[name], "number")[1]
+        low, high = np.nanquantile(values, [0.25, 0.75])
+        # Nothing is said of columns with one value in most rows, nor of groups of rows far away.
+        far = values[abs(values - (low + high) / 2) > (FAR + 0.5) * (high - low)]
+        if high > low and 0 < len(far) <= FEW * len(values):
+            told.append(f"column {name!r} ({len(far)}, such as {far[0]:.6g})")
+    if told:
+        what = f"values more than {FAR} interquartile ranges outside the quartiles: {some(told)}"
+        remedy = "Leave cells empty if the value stands for a missing one; correct errors"
+        yield Finding("warning", what, remedy)
 
 
 def errors(sheet: Sheet) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import numbers
 import os
@@ -152,6 +153,25 @@ def test_fit_warns_of_clusters_that_the_data_do_not_decide(folder, run_json):
     np.save("close.npy", close)
     code, told = run_json("fit close.npy")
     assert code == 0 and told["warnings"][0].startswith("Uncertain")
+
+
+def test_label_without_answers_finds_the_clusters_of_fit(folder, run_json, monkeypatch):
+    kinds = ["kind", *(["a", "b"] * 20)]  # a category, whose 0/1 columns are not searched for gaps
+    lines = Path("d.csv").read_text().splitlines()
+    Path("d.csv").write_text("\n".join(f"{line},{kind}" for line, kind in zip(lines, kinds)))
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    assert run_json("label d.csv -k 2 --n-resamples 0 --model l.skops")[0] == 0
+    told = run_json("fit d.csv -k 2 --n-resamples 0 --model m.skops")[1]
+    label, fit = (load_model(f"{name}.skops")[-1] for name in "lm")
+    assert label.get_params() == fit.get_params() and label.labels_.tolist() == told["labels"]
+
+
+def test_a_date_that_comes_first_in_several_clusters_is_told(folder, run):
+    lines = ["since,x"] + [f"{2000 + 20 * (i % 2)}-0{1 + i % 7}-11,{X[i, 0]}" for i in range(40)]
+    Path("t.csv").write_text("\n".join(lines))
+    out = run("fit t.csv -k 2 --n-resamples 0")[1]
+    assert "The date 'since' sets 2 clusters apart" in out and "add --drop since." in out
+    assert "sets 2 clusters" not in run("fit d.csv -k 2 --n-resamples 0")[1]
 
 
 def test_links_need_no_method(folder, run_json):
@@ -321,7 +341,7 @@ def values_for(name, rules):
 @pytest.mark.parametrize("name", methods.METHODS)
 def test_every_parameter_is_an_option_with_help(name, run):
     cls = getattr(maxmargin, methods.METHODS[name])
-    told = " ".join(run("fit --help")[1].split())
+    told = " ".join(run("fit --help-all")[1].split())
     parser = cli.make_parser("fit")
     for option, rules in cls._parameter_constraints.items():
         values = [] if option in methods.NOT_OPTIONS else list(values_for(option, rules))
@@ -349,7 +369,10 @@ def test_options_of_the_two_way_method_reach_it(run):
 
 
 def test_help_tells_what_each_method_takes_and_its_defaults(run):
-    told = " ".join(run("fit --help")[1].split())
+    short = run("fit --help")[1]
+    assert "--help-all" in short and "--balance" in short and "--loss" not in short
+    assert "--partial-labels" not in run("label --help")[1]
+    told = " ".join(run("fit --help-all")[1].split())
     assert re.search(r"--loss VALUE .* \(alternating: \{.*\} \[laplacian\]; pairwise: ", told)
     assert told.startswith("usage: maxmargin fit [options] DATA Cluster the rows")
     assert told.index("--out") < told.index("--method METHOD") < told.index("--memory")

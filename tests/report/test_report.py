@@ -78,6 +78,17 @@ def test_cards_are_ordered_by_confidence_and_leave_out_columns_that_tell_nothing
         assert told and all(apart >= 0.5 or share >= 0.01 for apart, share in told)
 
 
+def test_the_number_of_clusters_is_said_to_be_given_if_it_was(wine):
+    page = report(*wine)
+    number = page.view["number"]
+    assert number["statement"].startswith("You gave 3. ") and "chosen" not in number["statement"]
+    assert [round(1000 * sum(line)) for line in page.view["confusion"]] == [1000] * 3
+    assert np.array_equal(np.round(page.view["confusion"], 3), page.view["confusion"])
+    with pytest.warns(UserWarning, match="was chosen"):
+        free = MaxMarginClustering(n_resamples=0, random_state=0).fit(wine[1])
+    assert "You gave" not in report(free, wine[1]).view["number"]["statement"]
+
+
 def test_a_report_of_many_rows_shows_some_and_counts_all(monkeypatch, wine):
     model, X = wine
     many = pd.concat([X] * 3, ignore_index=True)
@@ -171,6 +182,8 @@ def test_reports_open_without_errors_or_requests(tmp_path, mixed, wine):
                 "window.bad === undefined && !document.querySelector('td b, th b, td > i')"
             )
             assert browser.run("document.documentElement.scrollWidth - innerWidth") <= 0
+            wide = "[...document.querySelectorAll('.scroll, .card')]"
+            assert not browser.run(f"{wide}.some((e) => e.scrollWidth > e.clientWidth)")
             assert browser.run("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
             browser.click(".chip")  # shows the row
             assert browser.run("document.querySelector('.row-panel h3') !== null")

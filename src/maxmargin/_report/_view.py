@@ -107,7 +107,10 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
         return None
     curve = choice.separation if choice.separation is not None else choice.stability
     statement, own = choice.statement, len(getattr(last, "cluster_sizes_", ()))
-    if own not in (0, choice.n_clusters):
+    if (given := last.get_params(deep=False).get("n_clusters")) is not None:
+        found = statement.replace(" was chosen", " is preferred")
+        statement = f"You gave {given}. The density of the rows says: {found}"
+    elif own not in (0, choice.n_clusters):
         statement += f" This is the opinion of the density alone; the model has {own} clusters."
     return {
         "k": choice.k_values.tolist(),
@@ -281,7 +284,14 @@ def _confusion(last: Any, Z: Any, labels: np.ndarray, k: int) -> list[list[float
         return None
     chances = np.asarray(_quietly(last.predict_proba, Z))
     mine = [chances[labels == c] for c in range(k)]
-    return [np.round(p.mean(axis=0), 4).tolist() if len(p) else [0.0] * k for p in mine]
+    return [_shares(p.mean(axis=0)) if len(p) else [0.0] * k for p in mine]
+
+
+def _shares(chances: np.ndarray) -> list[float]:
+    """Return probabilities in thousandths whose sum is 1 as it is shown, too."""
+    whole = np.round(1000 * chances).astype(int)
+    whole[chances.argmax()] += 1000 - whole.sum()
+    return (whole / 1000).tolist()
 
 
 def _runner_up(last: Any, labels: np.ndarray, shown: np.ndarray, k: int) -> dict[str, Any] | None:

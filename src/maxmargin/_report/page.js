@@ -31,6 +31,7 @@ function svg(tag, props = {}, ...children) {
 
 const count = (value) => value.toLocaleString("en");
 const percent = (value) => `${(100 * value).toFixed(value > 0.0995 || value === 0 ? 0 : 1)} %`;
+const thousandths = (value) => value ? `${(100 * value).toFixed(1)} %` : "";
 const short = (value) => value == null ? "–" : typeof value === "number" ? String(+value.toPrecision(5)) : String(value);
 const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
@@ -199,6 +200,13 @@ function pairPanel(view, a, b) {
 
 // -- parts of the page ----------------------------------------------------------------------------
 
+// A name that breaks at its separators, and within words only if they are very long.
+function columnName(name) {
+  const parts = name.split(/(?<=[_.\-/])/);
+  return el("td", { style: { overflowWrap: Math.max(...parts.map((part) => part.length)) > 18 ? "anywhere" : "normal" } },
+    parts.flatMap((part) => [part, el("wbr")]));
+}
+
 function featureTable(view, cluster, c) {
   if (!cluster.features.length) return null;
   const widest = Math.max(...view.clusters.flatMap((o) => o.features.map((f) => Math.abs(f.difference ?? 0))), 1e-9);
@@ -207,7 +215,7 @@ function featureTable(view, cluster, c) {
   el("tbody", {}, cluster.features.map((f) => {
     const length = 50 * Math.abs(f.difference ?? 0) / widest;
     const bar = el("i", { style: { background: colour(c), width: `${length}%`, left: `${f.difference < 0 ? 50 - length : 50}%` } });
-    return el("tr", {}, el("td", {}, f.feature), el("td", { title: short(f.difference) }, el("div", { class: "axis" }, bar)),
+    return el("tr", {}, columnName(f.feature), el("td", { title: short(f.difference) }, el("div", { class: "axis" }, bar)),
       ...[f.typical, f.rest].map((text) => el("td", { class: /^[-+.\de]*$/.test(text) ? "num" : "" }, text)), el("td", { class: "num" }, f.importance == null ? "–" : f.importance < 0.01 ? "below 1 %" : percent(f.importance)));
   })));
   // A pixel says little by itself.
@@ -231,7 +239,7 @@ function heatTable(view, title, values, told) {
   return el("div", { class: "scroll" }, el("table", { class: "heat" },
     el("thead", {}, el("tr", {}, el("th", {}, title), values.map((_, c) => el("th", {}, nameOf(view, c))))),
     el("tbody", {}, values.map((row, c) => el("tr", {}, el("th", {}, nameOf(view, c)), row.map((value, d) =>
-      el("td", { style: { background: `color-mix(in srgb, ${colour(c)} ${Math.round(70 * value / most(row))}%, transparent)` } }, value < 0.0005 && told === percent ? "" : told(value))))))));
+      el("td", { style: { background: `color-mix(in srgb, ${colour(c)} ${Math.round(70 * value / most(row))}%, transparent)` } }, told(value))))))));
 }
 
 function curve(xs, ys, { ring = null, label = "", integers = true } = {}) {
@@ -264,11 +272,11 @@ function sureness(view) {
     parts.push(panel("The number of clusters", el("p", {}, statement), k.length > 1 ? curve(k, height, { ring: chosen, label: `number of clusters (height: ${what})` }) : null));
   }
   if (view.confusion && view.n_clusters <= 30) parts.push(panel("Confusion under resampling",
-    el("p", { class: "soft" }, "Mean probability of each cluster (column) for the rows of a cluster (line)."), heatTable(view, "", view.confusion, percent)));
+    el("p", { class: "soft" }, "Mean probability of each cluster (column) for the rows of a cluster (line)."), heatTable(view, "", view.confusion, thousandths)));
   if (view.runner_up && view.n_clusters <= 30) parts.push(panel("The runner-up answer",
     el("p", {}, `The objective of the second-best clustering is ${percent(view.runner_up.shortfall)} below the best; the adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`),
     heatTable(view, "", view.runner_up.counts, count)));
-  if (view.history.length > 1) parts.push(panel("Objective", el("p", { class: "soft" }, `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}`),
+  if (new Set(view.history).size > 1) parts.push(panel("Objective", el("p", { class: "soft" }, `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}`),
     curve([...view.history.keys()], view.history, { label: "iteration" })));
   return parts;
 }

@@ -41,10 +41,10 @@ class AlternatingMarginClustering(BaseMarginClustering):
     epsilon : float, default=0.05
         Half width of the zone of the Laplacian loss that costs nothing.
     multi_class : {"auto", "joint", "recursive"}, default="auto"
-        "joint": all clusters at once, a regression for each against the others. "recursive": the
-        paper's two-way splits, and splits of those. "auto" is "joint", but for two clusters
-        "recursive" where ``alpha``, ``balance``, ``anneal``, ``bias``, ``epsilon`` or
-        ``init="spectral"`` ask for the paper's problem.
+        "joint": all clusters at once, a regression for each against the others; "recursive": the
+        paper's two-way splits, and splits of those; "auto": "joint" for more than two clusters.
+        For two, "auto" is "joint", but "recursive" where ``alpha``, ``balance``, ``anneal``,
+        ``bias``, ``epsilon`` or ``init="spectral"`` ask for the paper's problem.
     kernel : str or callable, default="auto"
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`, or "precomputed". "auto" is "rbf"
         for two-way splits; for joint clusters the mean of two Gaussian kernels whose widths are
@@ -61,9 +61,9 @@ class AlternatingMarginClustering(BaseMarginClustering):
         effective degrees of freedom (fewer if there are few rows or features); 0.003 for joint
         clusters.
     size_entropy : float or "auto", default="auto"
-        tau above: soft preference of joint clusters for even sizes. "auto" is 0.3, and 0 where
-        ``balance`` is a number; ``1 / log(k)`` if the k-means partition costs more than one cluster
-        of all rows, ``0.3 log(k)``.
+        Soft preference of joint clusters for even sizes, tau in the objective. "auto" is 0.3, and
+        0 where ``balance`` is a number; ``1 / log(k)`` if the k-means partition costs more than
+        one cluster of all rows, ``0.3 log(k)``.
     anneal : bool or "auto", default="auto"
         Whether starts are also followed from strong to weak regularisation under the squared loss,
         the best then polished with ``loss``. "auto" does so where ``alpha="auto"``.

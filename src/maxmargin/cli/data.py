@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import warnings
 from collections.abc import Iterable, Iterator
@@ -33,9 +34,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
     """Declare where labels, the model and a picture go."""
     about = {
-        "out": "write cluster and margin of each row, its class if --partial-labels named any, "
-        "with --method auto also its confidence and "
-        "whether it is an outlier (0 or 1): .csv, .parquet, or .npy with the cluster alone",
+        "out": "write cluster and margin of each row, its class if classes are known, and with the "
+        "default method its confidence and whether it is an outlier (0 or 1): .csv, .parquet, or "
+        ".npy with the cluster alone",
         "model": "save the model: .skops, .joblib",
         "plot": "draw the clusters: .png, .pdf, .svg",
     }
@@ -100,6 +101,12 @@ class Rows:
         if self.transformer is None:
             return estimator
         return Pipeline([("columns", self.transformer), ("cluster", estimator)])
+
+
+def suit(args: argparse.Namespace, estimator: Any, rows: Rows) -> None:
+    """Look for no gaps between the rows of 0/1 columns, unless asked to."""
+    if rows.has_gaps and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
+        estimator.spreads = False
 
 
 def read_data(args: argparse.Namespace, label_column: str | None = None) -> Rows:
@@ -365,6 +372,16 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]], justify: Any
     for row in rows:
         table.add_row(*row)
     return table
+
+
+@contextlib.contextmanager
+def compile_time() -> Iterator[list[float]]:
+    """Yield a list with, at the end, the seconds of compiling, if anything had to be compiled."""
+    from numba.core.event import install_timer
+
+    seconds: list[float] = []
+    with install_timer("numba:compile", seconds.append):
+        yield seconds
 
 
 def plural(count: int, noun: str) -> str:

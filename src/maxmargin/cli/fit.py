@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import sys
 import time
 import warnings
@@ -78,23 +79,42 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     rows = data.read_data(args, args.partial_labels)
     partial, classes = _known_labels(rows, args.partial_labels, args.n_clusters)
     links = _links(args, rows)
-    if args.method == "auto" and not hasattr(args, "spreads") and rows.has_gaps:
-        estimator.spreads = False
+    data.suit(args, estimator, rows)
     model = rows.pipeline(estimator)
     start = time.perf_counter()
-    _fit(model, estimator, rows.X, partial_labels=partial, constraints=links)
+    with data.compile_time() as compiled:
+        _fit(model, estimator, rows.X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
     _warn_if_unstable(estimator)
     labels = estimator.labels_
     known = {name: int(labels[partial == code][0]) for code, name in enumerate(classes)}
     if classes:  # also names that are numbers, which the estimator does not keep
         estimator.known_names_ = np.asarray(classes)
-    more = {"columns": [asdict(column) for column in rows.columns], "known_labels": known}
+    more: dict[str, Any] = {
+        "columns": [asdict(column) for column in rows.columns],
+        "known_labels": known,
+        "compile_seconds": sum(compiled),
+    }
     if rows.columns:
-        from maxmargin.inspection import describe_clusters
+        from maxmargin.inspection import describe_clusters, explain_clusters
 
-        more["descriptions"] = describe_clusters(model, rows.X, labels=labels)
+        table = explain_clusters(model, rows.X, labels=labels)
+        more["descriptions"] = describe_clusters(model, rows.X, labels=labels, table=table)
+        more["advice"] = list(_about_dates(table))
     return rows.X, rows.ids, seconds, data.write_results(args, model, labels, rows), more
+
+
+def _about_dates(table: Any) -> Iterator[str]:
+    """Say which date is the main difference of several clusters: often it is not what is sought."""
+    from maxmargin.inspection import NOTABLE
+
+    first = table[table["difference"].abs() >= NOTABLE].groupby("cluster").first()
+    counts = first.loc[first["kind"] == "date", "feature"].value_counts()
+    for name, count in counts[counts > 1].items():
+        yield (
+            f"The date {name!r} sets {count} clusters apart more than any other column; "
+            f"to cluster without it, add --drop {shlex.quote(name)}."
+        )
 
 
 def _known_labels(
@@ -181,10 +201,12 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
     yield from data.told_columns(result.get("columns", []))
+    compiled = result.get("compile_seconds", 0)
+    once = f", {compiled:.1f} s of it compiling, once" if compiled >= 0.05 else ""
     yield (
         f"{result['method']}: {data.plural(result['n_rows'], 'row')}, "
         f"{data.plural(result['n_columns'], 'column')} -> "
-        f"{data.plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s "
+        f"{data.plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s{once} "
         f"({result['stop_reason']} after {data.plural(result['n_iter'], 'iteration')})"
     )
     columns = {
@@ -200,6 +222,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     columns["most certain row"] = map(str, result["exemplars"])
     yield data.table_of(columns, zip(*columns.values()))
     yield from result.get("descriptions", [])
+    yield from result.get("advice", [])
     yield from result.get("report", [])
     if result["wrote"]:
         yield data.told_files(result["wrote"])

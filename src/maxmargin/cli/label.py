@@ -20,11 +20,20 @@ from .methods import add_options, build_estimator, given_options, positive
 SUMMARY = "ask which rows belong together, and cluster with the answers"
 EXAMPLE = "maxmargin label people.csv -k 3 --id-column name --out labels.csv"
 KEYS = {
-    "s": "same", "same": "same", "d": "different", "different": "different",
-    "?": "unknown", "k": "unknown", "don't know": "unknown", "dont know": "unknown",
-    "u": "undo", "undo": "undo", "q": "quit", "quit": "quit",
+    "s": "same", "same": "same", "y": "same", "yes": "same", "same group": "same",
+    "d": "different", "different": "different", "n": "different", "no": "different",
+    "k": "unknown", "don't know": "unknown", "dont know": "unknown", "u": "undo", "undo": "undo",
+    "q": "quit", "quit": "quit",
 }  # fmt: skip
-METHODS = ("pairwise", "auto")
+QUESTION = "same group? yes [y], no [n], don't know [k], undo [u], quit [q], help [?]"
+HELP = (
+    "y, s  the two rows belong to the same group",
+    "n, d  they belong to different groups",
+    "k     you don't know: nothing is concluded",
+    "u     take back the last answer",
+    "q     stop asking, and cluster with the answers; the same command goes on with the questions",
+)
+METHODS = ("auto", "pairwise")
 SHOWN_COLUMNS = 20
 WIDEST = 36  # characters of a cell
 
@@ -39,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     refit = "fit anew after N answers (default: 5)"
     add("--refit", type=positive, default=5, metavar="N", help=refit)
     add("--limit", type=positive, metavar="N", help="stop after N answers")
-    method = "pairwise is quick, auto (MaxMarginClustering) has no settings (default: pairwise)"
-    add("--method", choices=METHODS, default="pairwise", help=method)
+    method = "auto, as in fit, or pairwise (default: auto, which needs no settings)"
+    add("--method", choices=METHODS, default="auto", help=method)
     data.add_columns(parser)
     data.add_outputs(parser, "out", "model")
     add_options(parser, METHODS)
@@ -58,6 +67,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         options = {"on_conflict": "soft", **options}
     estimator = build_estimator(args.method, args.n_clusters, options)
     rows = data.read_data(args)
+    data.suit(args, estimator, rows)
     # Before the first answer there are none, as a matter of course.
     warnings.filterwarnings("ignore", message="No constraints and no partial_labels")
     steps = rows.transformer
@@ -156,12 +166,15 @@ class _Session:
         for line in side_by_side(self.rows.X, self.rows.ids, *pair):
             _say(line)
         while True:
-            _say("same [s], different [d], don't know [?], undo [u] or quit [q]?")
+            _say(QUESTION)
             text = sys.stdin.readline()
-            said = KEYS.get(text.strip().lower()) if text else "quit"
-            if said is not None:
-                return said
-            _say(f"{text.strip()!r} is none of s, d, ?, u, q")
+            word = text.strip().lower() if text else "quit"
+            if word in KEYS:
+                return KEYS[word]
+            if word not in ("?", "h", "help"):
+                _say(f"{text.strip()!r} is none of y, n, k, u, q")
+            for line in HELP:
+                _say(line)
 
 
 def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:

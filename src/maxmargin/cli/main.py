@@ -129,7 +129,8 @@ def _run(argv: list[str]) -> tuple[int, dict[str, Any], list[Any]]:
     if missing and command is not info:
         install = 'Install what commands need: pip install "maxmargin[cli]"'
         raise ImportError(f"{', '.join(missing)} cannot be found. {install}")
-    result = command.run(args)
+    with _compiling_is_told() if sys.stderr.isatty() else contextlib.nullcontext():
+        result = command.run(args)
     return OK if result.get("ok", True) else FAILED, result, list(command.tell(result))
 
 
@@ -167,6 +168,24 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield seen
+
+
+@contextlib.contextmanager
+def _compiling_is_told() -> Iterator[None]:
+    from numba.core import event
+
+    class Teller(event.Listener):
+        told = False
+
+        def on_start(self, event):
+            if not self.told:
+                print("compiling, once after the installation ...", file=sys.stderr, flush=True)
+            self.told = True
+
+        def on_end(self, event): ...
+
+    with event.install_listener("numba:compile", Teller()):
+        yield
 
 
 @contextlib.contextmanager

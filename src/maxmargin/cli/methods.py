@@ -85,10 +85,10 @@ def add_options(
     )
     others = parser.add_argument_group("settings of other methods alone")
     for name, kinds in values.items():
-        group = default if any(first in those for those in kinds.values()) else others
+        of_first = any(first in those for those in kinds.values())
         told = "; ".join(f"{', '.join(methods)}: {kind}" for kind, methods in kinds.items())
         is_seed = name == "random_state"
-        group.add_argument(
+        action = (default if of_first else others).add_argument(
             *(["--seed"] if is_seed else []),
             f"--{name.replace('_', '-')}",
             dest=name,
@@ -97,6 +97,19 @@ def add_options(
             default=0 if is_seed else argparse.SUPPRESS,
             help=f"{about[name]} ({'default: 0' if is_seed else told})".replace("%", "%%"),
         )
+        if not of_first:
+            action.in_full, action.help = action.help, argparse.SUPPRESS  # type: ignore[attr-defined]
+    if others._group_actions:
+        more = "also show the settings of other methods"
+        parser.add_argument("--help-all", action=_HelpAll, nargs=0, help=more)
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser, *_given):
+        for action in parser._actions:
+            action.help = getattr(action, "in_full", action.help)
+        parser.print_help()
+        parser.exit()
 
 
 def _described(cls: Any) -> dict[str, tuple[str, str]]:
