@@ -109,7 +109,7 @@ class MaxMarginClustering(BaseMarginClustering):
         rows, or 40 for each cluster, are fitted.
     n_resamples : int, default=6
         Number of subsamples that are clustered to estimate stability and to calibrate
-        probabilities (twice as many if the stability of these is below 0.9), when
+        probabilities (twice as many if the stability of these is below 0.9). This is done when
         ``confidence_``, ``stability_``, ``report_`` or ``predict_proba`` is first used. Without
         subsamples ``confidence_`` and ``stability_`` are not available.
     outlier_level : float in (0, 1), default=0.01
@@ -383,7 +383,8 @@ class MaxMarginClustering(BaseMarginClustering):
             flags = model.extras["_outliers"].fitted_flags if flags is None else flags
             sentences.append(
                 f"Outliers at the level of {self.outlier_level:.2g}: {flags.sum():,} of "
-                f"{len(flags):,} rows."
+                f"{len(flags):,} rows; about {self.outlier_level * len(flags):,.0f} are expected "
+                "by chance."
             )
         if data.links is not None:
             doubted = np.array(model.details.doubted, np.int64)
