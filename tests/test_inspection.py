@@ -80,6 +80,18 @@ def test_columns_that_decide_without_a_difference_are_named():
         assert "decided by" in sentence and "nothing" not in sentence
 
 
+def test_a_cluster_in_the_middle_is_decided_by_its_column():
+    place = np.repeat([-10.0, 0.0, 10.0], 40)
+    X = np.random.default_rng(0).normal(size=(120, 2)) + np.c_[place, place == 0]
+
+    class Middle:
+        def predict(self, rows):
+            return (np.abs(rows[:, 0]) < 5).astype(int)
+
+    told = describe_clusters(Middle(), X, ["place", "height"])[1]
+    assert told == "cluster 1: high height, decided by place with a similar mean; 40 rows"
+
+
 class KMeansOfAge:
     def predict(self, frame):
         return (frame["age"] > 45).astype(int).to_numpy()

@@ -8,7 +8,6 @@ set only after a successful fit, so a fit that fails or is interrupted keeps the
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -69,7 +68,14 @@ from ._core.model import (
 )
 from ._core.rows import Rows
 from ._data import row_source, to_host
-from ._data.source import MemoryRows, RowSource, SchedulerLost, check_magnitude, values_of
+from ._data.source import (
+    MemoryRows,
+    RowSource,
+    SchedulerLost,
+    check_magnitude,
+    table_hint,
+    values_of,
+)
 from ._data.source import available_memory as available_memory  # for the command line, too
 from ._threads import one_thread
 
@@ -78,7 +84,6 @@ STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
 COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
-NOT_NUMBERS = re.compile("NaN|convert|promote")  # in what scikit-learn says of a table
 
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "n_clusters": [COUNT],
@@ -271,20 +276,12 @@ class BaseMarginClustering(
             source = source.on_host()
         if source is None or source.in_memory:
             given = X if source is None else source.take(slice(None))
-            try:
+            with table_hint(given, "table_pipeline(X, estimator).fit(X)"):
                 X = validate_data(
                     self, given, reset=reset, accept_sparse="csr", accept_large_sparse=True,
                     dtype=[np.float64, np.float32], ensure_all_finite=False,
                 )  # fmt: skip
                 check_magnitude(X, effective_n_jobs(self.n_jobs))
-            except (ValueError, TypeError) as error:
-                said = str(error).split("\n")[0]
-                if not hasattr(given, "columns") or not NOT_NUMBERS.search(said):
-                    raise
-                raise ValueError(
-                    f"{said.rstrip('.')}. For a table with categories, dates, text or gaps use "
-                    "table_pipeline(X, estimator).fit(X)."
-                ) from None
             if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
                 X = X.copy()
                 X.sum_duplicates()

@@ -53,16 +53,18 @@ def explain_clusters(model: Any, X: Any, feature_names: Any = None, *, labels: A
           deviation within the two. For a category it is that of the level whose share rises most,
           for text that of the most typical word.
         - ``importance``: share of the cluster's rows that change their label if the values of the
-          column are permuted. Only computed for the ten largest differences of each cluster if
+          column are permuted; 0 if other columns carry the same information, or if the model does
+          not use the column. Only computed for the ten largest differences of each cluster if
           there are more than 100 columns; NaN otherwise.
         - ``typical``, ``rest``: median of the cluster and of the other rows (mean if X is sparse);
           for a category the level whose share rises most, with its shares; for text the most
           typical words of the cluster and of the other rows.
         - ``kind``: "number", "date", "category" or "text".
 
-        In each cluster, the columns that say most come first: by the larger of the importance and
-        of ``2 Phi(|difference| / 2) - 1``, the total variation distance of two normal distributions
-        with that difference. The result does not depend on the order of the rows.
+        In each cluster the columns are in descending order of the larger of two shares: the
+        importance, and ``2 Phi(|difference| / 2) - 1``, the total variation distance of two normal
+        distributions with that difference (.38 for 1, .68 for 2, .87 for 3). The result
+        does not depend on the order of the rows.
 
     See Also
     --------
@@ -133,8 +135,10 @@ def describe_clusters(
     Returns
     -------
     list of str
-        One sentence for each cluster that has rows: the columns that differ from the other rows by
-        at least half a standard deviation, or else the columns that decide.
+        One sentence for each cluster that has rows. It has the first ``n_features`` columns of
+        :func:`explain_clusters` that differ from the other rows by at least half a standard
+        deviation, or whose importance is at least 0.1: the cluster is "decided by" those that
+        are important although their means are similar.
 
     Examples
     --------
@@ -155,12 +159,12 @@ def describe_clusters(
     sentences = []
     for cluster, part in table.groupby("cluster"):
         rows = part.to_dict("records")
-        told = [_phrase(row) for row in rows if abs(row["difference"]) >= NOTABLE][:n_features]
-        if not told:
-            decide = [row["feature"] for row in rows if row["importance"] >= DECISIVE]
-            told = ["no column is high or low"]
-            if decide:
-                told = [f"decided by {' and '.join(decide[:n_features])}, which differ in no mean"]
+        differs = {row["feature"]: abs(row["difference"]) >= NOTABLE for row in rows}
+        top = [r for r in rows if differs[r["feature"]] or r["importance"] >= DECISIVE][:n_features]
+        told = [_phrase(row) for row in top if differs[row["feature"]]]
+        if decide := [row["feature"] for row in top if not differs[row["feature"]]]:
+            told.append(f"decided by {' and '.join(decide)} with a similar mean")
+        told = told or ["no column is high or low"]
         count = int(np.count_nonzero(labels == cluster))
         noun = "row" if count == 1 else "rows"
         sentences.append(f"cluster {cluster}: {', '.join(told)}; {count:,} {noun}")

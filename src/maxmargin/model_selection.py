@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from ._cluster_number import ClusterNumberChoice, check_count, stable_number
 from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
+from ._data.source import table_hint
 from ._separated_number import number_of_clusters
 from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
@@ -214,6 +215,8 @@ def choose_n_clusters(
     >>> choice.n_clusters, choice.uncertain
     (4, False)
     """
+    with table_hint(X, "choose_n_clusters(table_pipeline(X, estimator)[:-1].fit_transform(X))"):
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     if estimator is not None:
         most = 1000 if max_samples is None else max_samples
         return stable_number(X, estimator, k_range, n_subsamples, most, random_state)
@@ -223,7 +226,6 @@ def choose_n_clusters(
 
     most = CHOICE_ROWS if max_samples is None else max_samples
     check_count("max_samples", most, 10)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     n, kernel = X.shape[0], kind_of_rows(X).kernel
     rows = np.sort(rng.choice(n, min(n, most), replace=False))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import maxmargin
-from maxmargin import MaxMarginClustering, table_pipeline
+from maxmargin import MaxMarginClustering, choose_n_clusters, table_pipeline
 from maxmargin._answers import AnswerLog, read_answers
 from maxmargin.cli import main as cli
 from maxmargin.io import read_rows, read_table
@@ -290,6 +290,19 @@ def test_words_of_text_tell_the_clusters(run):
     told = run("fit t.csv -k 2 --text job --n-resamples 0")
     assert [c["name"] for c in told["columns"] if c["used"]] == ["job"]
     assert any("tractor" in line or "barn" in line for line in told["descriptions"])
+
+
+def test_tables_are_refused_with_the_call_that_takes_them():
+    frame = pd.DataFrame({"way": ["web", "shop"] * 10, "spent": range(20)})
+    for function in (MaxMarginClustering().fit, choose_n_clusters):
+        with pytest.raises(ValueError, match=r"to float: 'web'. For a table .* use .*table_pip"):
+            function(frame)
+        with pytest.raises(ValueError, match=r"contains NaN. For a table .* use .*table_pipeline"):
+            function(frame[["spent"]].where(frame["spent"] > 3))
+    with pytest.raises(ValueError, match=r"'web'$"):
+        choose_n_clusters(frame.to_numpy())
+    prepared = table_pipeline(frame, MaxMarginClustering())[:-1].fit_transform(frame)
+    assert choose_n_clusters(prepared, random_state=0).n_clusters >= 1
 
 
 def test_kinds_can_be_given_and_are_checked(run, capsys):

@@ -13,6 +13,7 @@ are returned in order, so the result has the same bits for any number of threads
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -28,6 +29,7 @@ from .._threads import in_order, run_all
 TILE = 1024
 BLOCK = 16 * TILE
 LARGEST, LARGEST32 = 1e150, 1e18  # squares of these and of their inverses are finite
+NOT_NUMBERS = re.compile("NaN|convert|promote")  # in what scikit-learn says of a table
 
 Columns = tuple[Any, ...]  # arrays with an entry for each row
 BlockResult = tuple[Columns, Any]  # the columns that a block function makes, and its sums
@@ -230,6 +232,20 @@ def check_magnitude(X: Any, n_jobs: int = 1) -> None:
             f"The largest absolute value in X is {largest:.3g}, outside {1.0 / limit:g} to "
             f"{limit:g}: squares overflow or underflow in {values.dtype}. Rescale X."
         )
+
+
+@contextlib.contextmanager
+def table_hint(X: Any, call: str) -> Iterator[None]:
+    """Add the call to use instead to an error about values of a DataFrame that are no numbers."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        said = str(error).split("\n")[0]
+        if not hasattr(X, "columns") or not NOT_NUMBERS.search(said):
+            raise
+        raise ValueError(
+            f"{said.rstrip('.')}. For a table with categories, dates, text or gaps use {call}."
+        ) from None
 
 
 def available_memory(
