@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-NOT_RUN = {"explore", "front_door", "gpu", "known_labels", "methods", "scaling"}
+NOT_RUN = {"explore", "front_door", "gpu", "methods", "scaling"}
 
 
 def run(page):

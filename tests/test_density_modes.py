@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import matplotlib
 import numpy as np
 import pytest
@@ -129,7 +131,9 @@ def test_nothing_separates_overlapping_clusters():
     assert choice.uncertain and 2 <= len(choice.candidates) <= 3
     for k in choice.candidates:
         if k > 1:
-            assert f"{choice.separation[k - 1]:.1f} of {k} clusters" in choice.statement
+            assert re.search(rf"With .*\b{k}\b.* clusters, the weakest", choice.statement)
+            assert f" {choice.separation[k - 1]:.1f}" in choice.statement
+    assert "The threshold is " in choice.statement
 
 
 def test_csr_rows_weights_and_kernels():

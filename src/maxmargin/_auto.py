@@ -425,9 +425,11 @@ class MaxMarginClustering(BaseMarginClustering):
                 word = "stable on the whole, but not row by row"
         sentences.append(f"The clusters are {word}{told}.")
         for other in self.alternatives_:
+            below = f"{other.shortfall:.1%}"
+            told = "as good" if below == "0.0%" else f"possible; its objective is {below} lower"
             sentences.append(
-                f"The objective of the second-best clustering is {other.shortfall:.1%} below the "
-                f"best; the adjusted Rand index between the two is {other.agreement:.2f}."
+                f"Another clustering is {told}. The adjusted Rand index between the two is "
+                f"{other.agreement:.2f}."
             )
         return sentences
 

@@ -12,6 +12,7 @@ k-means clusters of the leading singular vectors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -154,7 +155,7 @@ def _number_of_modes(rows, weights, kernel, rng, k_range, sampled: bool) -> Clus
     """Choose the number of clusters of distinct rows in one metric."""
     found = separations(rows, weights, kernel, rng)
     null = np.nan if kernel == "precomputed" else _reference_separation(rows, kernel, rng)
-    level = max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
+    level = _threshold(null)
     ks = np.arange(1, len(found) + 1)
     if k_range is not None:
         ks = np.array(whole_numbers(k_range, 1, len(weights), "X has"))
@@ -199,7 +200,8 @@ def _of_both(whole: ClusterNumberChoice, part: ClusterNumberChoice) -> ClusterNu
     numbers = whole.n_clusters, part.n_clusters
     statement = (
         f"Uncertain: {min(numbers)} or {max(numbers)} clusters; {max(numbers)} was chosen. All "
-        f"columns show {numbers[0]}, those of more than {FEW_VALUES} values {numbers[1]}."
+        f"columns together show {numbers[0]}, and those with more than {FEW_VALUES} values show "
+        f"{numbers[1]}."
     )
     candidates = tuple(dict.fromkeys((*sorted(numbers, reverse=True), *more.candidates)))
     candidates = candidates[:MOST_CANDIDATES]
@@ -220,11 +222,12 @@ def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumber
         return choice
     k, at = stable.n_clusters, stable.k_values == stable.n_clusters
     statement = (
-        f"Uncertain: {k} clusters or 1. The stability of {k} k-means clusters under subsampling is "
-        f"{np.asarray(stable.stability)[at][0]:.2f} (adjusted Rand index), and "
-        f"{np.nanmax(stable.without_clusters):.2f} on reference data without clusters; but 2 "
-        f"clusters are separated by only {np.asarray(choice.separation)[1]:.1f} standard errors of "
-        f"the density, and by {choice.without_clusters[0]:.1f} in reference data."
+        f"Uncertain: {k} clusters or 1. {k} clusters of k-means are stable: the adjusted Rand "
+        f"index between subsamples is {np.asarray(stable.stability)[at][0]:.2f}, in similar data "
+        f"without clusters {np.nanmax(stable.without_clusters):.2f}. But the density hardly "
+        "separates them: a second cluster is separated by "
+        f"{np.asarray(choice.separation)[1]:.1f} standard errors of the density. "
+        f"{_told_threshold(choice.without_clusters[0])}"
     )
     candidates = tuple(dict.fromkeys((k, *choice.candidates)))[:MOST_CANDIDATES]
     return replace(choice, n_clusters=k, uncertain=True, candidates=candidates, statement=statement)
@@ -267,29 +270,40 @@ def _reference_separation(X, kernel, rng) -> float:
     return float(max((second[0] for second in seconds if len(second)), default=0.0))
 
 
+def _threshold(null: float) -> float:
+    """Return the separation up to which modes do not count."""
+    return max(NOISE_LEVEL, TYPICAL if np.isnan(null) else min(null, CLEAR / 2))
+
+
+def _told_threshold(null: float) -> str:
+    without = "" if np.isnan(null) else f"; similar data without clusters reach {null:.1f}"
+    return f"The threshold is {_threshold(null):.1f}{without}."
+
+
 def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
-    k = candidates[0]
-    without = (
-        "" if np.isnan(null) else f"; a second cluster in similar data without clusters: {null:.1f}"
-    )
+    k, threshold = candidates[0], _told_threshold(null)
 
     def height(number: int) -> str:
         return f"{curve[number - 1]:.1f}" + (" or more" if curve[number - 1] >= CLEAR else "")
 
     if len(candidates) > 1:
-        *others, last = (str(number) for number in sorted(candidates))
         shown = sorted({*candidates, max(candidates) + 1} - {1})
-        heights = ", ".join(f"{height(number)} of {number} clusters" for number in shown)
         return (
-            f"Uncertain: {', '.join(others)} or {last} clusters; {k} was chosen. Separation of the "
-            f"weakest cluster in standard errors of the density: {heights}{without}."
+            f"Uncertain: {_listed(sorted(candidates), 'or')} clusters; {k} was chosen. With "
+            f"{_listed(shown, 'and')} clusters, the weakest is separated by "
+            f"{_listed(map(height, shown), 'and')} standard errors of the density. {threshold}"
         )
     if k == 1:
         return (
-            "1 cluster: the separation of a second one would be only "
-            f"{height(2)} standard errors of the density{without}."
+            f"1 cluster: a second one would be separated by only {height(2)} standard errors of "
+            f"the density. {threshold}"
         )
     return (
-        f"{k} clusters: the weakest is separated by {height(k)} standard errors of the density, "
-        f"the weakest of {k + 1} by {height(k + 1)}{without}."
+        f"{k} clusters: the weakest is separated by {height(k)} standard errors of the density. "
+        f"One more would be separated by {height(k + 1)}. {threshold}"
     )
+
+
+def _listed(items: Iterable[Any], word: str) -> str:
+    *others, last = map(str, items)
+    return f"{', '.join(others)} {word} {last}" if others else last

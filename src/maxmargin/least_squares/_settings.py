@@ -177,8 +177,9 @@ class Details:
             lower = ", and their objective need not be the lowest"
             told = lower if self.by_connection else ""
             yield f"The clusters are connected groups of rows that are apart{told}."
-        if len(self.size_margins) > 1:
-            margins = (f"{margin:.2f} with {p:g}" for p, margin in self.size_margins.items())
+        told = {p: f"{margin:.2f}" for p, margin in self.size_margins.items()}
+        if len(set(told.values())) > 1:
+            margins = (f"{margin} with {p:g}" for p, margin in told.items())
             rule = (
                 "It is the first that keeps the connected groups"
                 if self.connected
@@ -197,8 +198,9 @@ class Details:
         if count:
             yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
         yield (
-            f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} (the share of rows whose "
-            "cluster the other rows predict)."
+            f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} of the rows are in the "
+            "cluster that the other rows predict. It says how clear the clusters are, not whether "
+            "they are right."
         )
 
 
