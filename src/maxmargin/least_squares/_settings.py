@@ -177,9 +177,9 @@ class Details:
             lower = ", and their objective need not be the lowest"
             told = lower if self.by_connection else ""
             yield f"The clusters are connected groups of rows that are apart{told}."
-        told = {p: f"{margin:.2f}" for p, margin in self.size_margins.items()}
-        if len(set(told.values())) > 1:
-            margins = (f"{margin} with {p:g}" for p, margin in told.items())
+        rounded = {p: f"{margin:.2f}" for p, margin in self.size_margins.items()}
+        if len(set(rounded.values())) > 1:
+            margins = (f"{margin} with {p:g}" for p, margin in rounded.items())
             rule = (
                 "It is the first that keeps the connected groups"
                 if self.connected
