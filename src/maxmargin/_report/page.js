@@ -264,6 +264,13 @@ function panel(title, ...content) {
   return el("section", { class: "panel" }, el("h3", {}, title), content);
 }
 
+// A table with a column for each cluster takes the whole width if there are many.
+function heatPanel(view, title, about, values, told) {
+  const part = panel(title, el("p", { class: "soft" }, about), heatTable(view, "", values, told));
+  part.classList.toggle("wide", view.n_clusters > 4);
+  return part;
+}
+
 function sureness(view) {
   const parts = [];
   if (view.sentences.length) parts.push(panel("In words", el("ul", {}, view.sentences.map((line) => el("li", {}, line)))));
@@ -271,11 +278,11 @@ function sureness(view) {
     const { k, height, what, chosen, statement } = view.number;
     parts.push(panel("The number of clusters", el("p", {}, statement), k.length > 1 ? curve(k, height, { ring: chosen, label: `number of clusters (height: ${what})` }) : null));
   }
-  if (view.confusion && view.n_clusters <= 30) parts.push(panel("Confusion under resampling",
-    el("p", { class: "soft" }, "Mean probability of each cluster (column) for the rows of a cluster (line)."), heatTable(view, "", view.confusion, thousandths)));
-  if (view.runner_up && view.n_clusters <= 30) parts.push(panel("The runner-up answer",
-    el("p", {}, `The objective of the second-best clustering is ${percent(view.runner_up.shortfall)} below the best; the adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`),
-    heatTable(view, "", view.runner_up.counts, count)));
+  if (view.confusion && view.n_clusters <= 30) parts.push(heatPanel(view, "Confusion under resampling",
+    "Mean probability of each cluster (column) for the rows of a cluster (line).", view.confusion, thousandths));
+  if (view.runner_up && view.n_clusters <= 30) parts.push(heatPanel(view, "The runner-up answer",
+    `The objective of the second-best clustering is ${percent(view.runner_up.shortfall)} below the best; the adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`,
+    view.runner_up.counts, count));
   if (new Set(view.history).size > 1) parts.push(panel("Objective", el("p", { class: "soft" }, `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}`),
     curve([...view.history.keys()], view.history, { label: "iteration" })));
   return parts;
