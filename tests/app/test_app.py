@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -270,15 +271,19 @@ def test_contradictions_two_tabs_and_stale_clusters_are_told(client, explorer):
     assert said(explorer) == [(0, 1, "same"), (1, 2, "same")]
 
 
-def test_a_refit_while_another_runs_is_refused_and_a_failed_one_is_told(client, explorer):
-    explorer._thread = object()
-    status, answer = client.post("refit")
-    assert status == 409 and "A fit is running" in answer["error"]
-    explorer._thread, explorer._prepared_rows = None, lambda: 1 / 0
+def test_a_refit_while_another_runs_follows_it_and_a_failed_one_is_told(client, explorer):
+    may_fit, prepared = threading.Event(), explorer._prepared_rows
+    explorer._prepared_rows = lambda: may_fit.wait() and prepared()
+    for _ in range(3):
+        assert client.post("refit")[0] == 200
+    may_fit.set()
+    explorer._wait()
+    assert explorer.fit_number == 3  # the running fit, and one for all that came during it
+    explorer._prepared_rows = lambda: 1 / 0
     with pytest.raises(ValueError, match="The fit failed: division by zero"):
         explorer.refit(wait=True)
     state = client.post("state")[1]
-    assert state["fit"] == 1 and "division by zero" in state["error"]
+    assert state["fit"] == 3 and "division by zero" in state["error"]
 
 
 def test_only_models_with_constraints_are_explored():

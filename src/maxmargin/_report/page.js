@@ -281,7 +281,7 @@ function sureness(view) {
   if (view.confusion && view.n_clusters <= 30) parts.push(heatPanel(view, "Confusion under resampling",
     "Mean probability of each cluster (column) for the rows of a cluster (line).", view.confusion, thousandths));
   if (view.runner_up && view.n_clusters <= 30) parts.push(heatPanel(view, "The runner-up answer",
-    `The objective of the second-best clustering is ${percent(view.runner_up.shortfall)} below the best; the adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`,
+    `The second-best clustering's objective is ${percent(view.runner_up.shortfall)} lower: the smaller, the more another answer is as good. The adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`,
     view.runner_up.counts, count));
   if (new Set(view.history).size > 1) parts.push(panel("Objective", el("p", { class: "soft" }, `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}`),
     curve([...view.history.keys()], view.history, { label: "iteration" })));

@@ -337,7 +337,7 @@ class ClusterExplorer:
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= self.rows.n:
             raise ValueError(f"n_clusters must be a whole number from 1 to {self.rows.n}.")
         self._say(Answer(0, 0, f"{NUMBER}{k}"))
-        self._fit_soon()
+        self.refit()
 
     def _undo(self, body: dict) -> dict[str, Any]:
         pair = None if body.get("rows") is None else self._checked_rows(body, exactly=2)
@@ -427,7 +427,7 @@ class ClusterExplorer:
     # -- fits -------------------------------------------------------------------------------------
 
     def refit(self, wait: bool = False) -> None:
-        """Fit with everything that was said, in the background.
+        """Fit with everything that was said, in the background; after a fit that is running.
 
         Parameters
         ----------
@@ -436,24 +436,20 @@ class ClusterExplorer:
         """
         with self._lock:
             if self._thread is not None:
-                if not wait:
-                    raise Conflict("A fit is running; it takes new answers into account next time.")
+                self._again = True
             else:
                 self._began, self.error, self._again = time.monotonic(), None, False
                 self._fitted_said, known = self._said, (list(self.log.answers), self.n_clusters)
                 self._thread = threading.Thread(target=self._fit, args=known, daemon=True)
                 self._thread.start()
-            thread = self._thread
         if wait:
-            thread.join()
+            self._wait()
             if self.error is not None:
                 raise ValueError(self.error)
 
-    def _fit_soon(self) -> None:
-        if self._thread is None:
-            self.refit()
-        else:
-            self._again = True
+    def _wait(self) -> None:
+        while (thread := self._thread) is not None:
+            thread.join()
 
     def _prepared_rows(self) -> Any:
         """Return the rows as the estimator takes them: a pipeline's preparation is fitted once."""
@@ -523,9 +519,7 @@ class ClusterExplorer:
 
     def close(self) -> None:
         """Wait for a running fit, and close the file of answers."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._wait()
         self.log.close()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
