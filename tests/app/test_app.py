@@ -371,7 +371,6 @@ def attack(browser, address, answers):
     link((a, c), "apart")
     told("This contradicts what was said")
     browser.run("[1, 2].forEach(() => document.querySelector('#refit').click())")
-    told("A fit is running")
     browser.wait("document.body.innerText.includes('The last fit moved')")
     browser.click("#undo")
     browser.click("#undo")
