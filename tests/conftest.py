@@ -48,4 +48,4 @@ def pytest_xdist_make_scheduler(config, log):
     """Keep a file in one process, which compiles its functions and makes its data once."""
     from xdist.scheduler import LoadFileScheduling
 
-    return LoadFileScheduling(config, log)
+    return LoadFileScheduling(config, log) if config.option.dist == "load" else None
