@@ -60,6 +60,22 @@ def test_a_contradiction_is_reported_where_no_labelling_keeps_the_links(must, ca
         assert not feasible(links, 3)
 
 
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ([0, 1, -1], r"must have shape \(6,\)"),
+        ([0, 1.5, -1, -1, -1, -1], "must be integers"),
+        ([np.inf, 1, -1, -1, -1, -1], "must lie between 0"),
+        ([-2, 1, -1, -1, -1, -1], "must lie between 0"),
+    ],
+)
+def test_known_classes_that_are_none_are_refused(known, message):
+    links = PairwiseConstraints(6, must_link=[(0, 1)], cannot_link=[(2, 3)])
+    with pytest.raises(ValueError, match=f"partial_labels {message}"):
+        links.contradiction(2, known)
+    assert links.contradiction(2, np.full(6, -1)) is None
+
+
 @given(must=pairs, cannot=pairs, known=st.lists(st.integers(-1, 1), min_size=N, max_size=N))
 def test_known_classes_take_part_in_contradictions(must, cannot, known):
     links = PairwiseConstraints(N, must, cannot)
@@ -272,6 +288,9 @@ def test_csv_and_pickle_keep_every_bit(tmp_path):
         ({"cannot_link": [(0, 1), (-1, 2)]}, r"cannot_link\[1\] = \(-1, 2\)"),
         ({"must_link": [(3, 3)]}, r"must_link\[0\] links row 3 with itself"),
         ({"must_link": [(0.5, 1)]}, r"must_link must hold whole row numbers, got \[0.5, 1.0\]"),
+        ({"must_link": [(np.nan, 1)]}, r"must hold whole row numbers, got \[nan, 1.0\]"),
+        ({"must_link": [(np.inf, 1)]}, r"must hold whole row numbers, got \[inf, 1.0\]"),
+        ({"must_link": [(1e300, 1)]}, r"must_link\[0\] = \(1e\+300, 1.0\)"),
         ({"must_link": [(0, 1, 2)]}, r"must_link must be pairs of row numbers"),
         ({"must_link": [("a", "b")]}, r"must_link must be pairs of row numbers"),
         ({"must_link": [(0, 1)], "must_weight": [0.0]}, "rows 0 and 1 has 0.0"),
@@ -282,6 +301,12 @@ def test_csv_and_pickle_keep_every_bit(tmp_path):
 def test_bad_links_are_named(given, message):
     with pytest.raises(ValueError, match=message):
         PairwiseConstraints(9, **given)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_links_in_a_data_frame(frame):
+    links = PairwiseConstraints(9, must_link=frame({"first": [1, 3], "second": [2, 4]}))
+    assert links.must_link.tolist() == [[1, 2], [3, 4]]
 
 
 def test_bad_sizes():

@@ -10,9 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
 from maxmargin import MaxMarginClustering, choose_n_clusters
+from maxmargin._cluster_number import may_be_stable
 from maxmargin._density_modes import (
     LEAST_ROWS,
     log_density,
@@ -131,9 +133,15 @@ def test_nothing_separates_overlapping_clusters():
     assert choice.uncertain and 2 <= len(choice.candidates) <= 3
     for k in choice.candidates:
         if k > 1:
-            assert re.search(rf"With .*\b{k}\b.* clusters, the weakest", choice.statement)
-            assert f" {choice.separation[k - 1]:.1f}" in choice.statement
-    assert "The threshold is " in choice.statement
+            fall = rf"[Bb]etween {k}\b[^,]* by (at least )?{choice.separation[k - 1]:.1f}\b"
+            assert re.search(fall, choice.statement)
+    assert re.search(r"A fall of up to \d.\d can be chance", choice.statement)
+
+
+def test_two_subsamples_settle_that_a_cloud_has_no_stable_clusters(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(500, 20))
+    monkeypatch.delattr("maxmargin._separated_number.stable_number")  # five, for every number
+    assert choose_n_clusters(X, random_state=0).n_clusters == 1
 
 
 def test_csr_rows_weights_and_kernels():
@@ -215,3 +223,26 @@ def test_values_of_a_category_and_of_ratings_are_no_clusters():
     assert choose_n_clusters(mixed, random_state=0).n_clusters == 3
     only = choose_n_clusters(np.hstack([levels, ratings, group[:, None]]), random_state=0)
     assert only.uncertain
+
+
+def test_columns_of_unlike_scales_are_standardised_as_in_a_fit():
+    rng = np.random.default_rng(0)
+    centers = 3.0 * rng.normal(size=(4, 8))
+    X = np.concatenate([c + rng.normal(size=(m, 8)) for c, m in zip(centers, (400, 250, 150, 100))])
+    X *= 10.0 ** rng.uniform(-2, 4, 8)
+    assert choose_n_clusters(X, random_state=0).n_clusters == 4
+    assert MaxMarginClustering(random_state=0, n_resamples=0).fit(X).n_clusters_ == 4
+    assert choose_n_clusters(sparse.csr_matrix(X), random_state=0).n_clusters == 4
+    as_they_are = separated_number(X, None, "rbf", np.random.default_rng(0), scale=False)
+    assert as_they_are.n_clusters != 4
+
+
+def test_a_few_subsamples_do_not_rule_out_overlapping_clusters():
+    means, numbers = KMeans(n_init=2), range(2, 8)
+    for seed in range(12):
+        k, given = 2 + seed % 3, {"center_box": (-3, 3), "cluster_std": 1.6, "random_state": seed}
+        X = make_blobs(60 * k, 2 + seed % 5, centers=k, **given)[0]
+        assert may_be_stable(means, X, numbers, 1000, np.random.default_rng(seed))
+    for seed in range(3):
+        cloud = np.random.default_rng(seed).normal(size=(400, 20))
+        assert not may_be_stable(means, cloud, numbers, 1000, np.random.default_rng(seed))

@@ -208,6 +208,7 @@ def test_comparison_names_the_farthest(ax):
 
 def test_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
     with pytest.raises(ImportError, match=r'pip install "maxmargin\[plot\]"'):
         plot_history(None)
 

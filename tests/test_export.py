@@ -93,7 +93,7 @@ def test_what_cannot_be_exported_says_so():
         (quick.fit(X, partial_labels=known), "known labels of every cluster"),
         (
             table_pipeline(frame, clone(quick)).fit(frame),
-            "the step ColumnTransformer: export",
+            "the step TableColumns: export",
         ),
     ):
         with pytest.raises(ValueError, match=message):

@@ -77,7 +77,7 @@ def test_columns_that_decide_without_a_difference_are_named():
     table = explain_clusters(Plane(), X, ["x", "y", "nothing"])
     assert set(table.groupby("cluster").head(2)["feature"]) == {"x", "y"}
     for sentence in describe_clusters(Plane(), X, ["x", "y", "nothing"]):
-        assert "decided by" in sentence and "nothing" not in sentence
+        assert "matter, though similar on average" in sentence and "nothing" not in sentence
 
 
 def test_a_cluster_in_the_middle_is_decided_by_its_column():
@@ -89,7 +89,7 @@ def test_a_cluster_in_the_middle_is_decided_by_its_column():
             return (np.abs(rows[:, 0]) < 5).astype(int)
 
     told = describe_clusters(Middle(), X, ["place", "height"])[1]
-    assert told == "cluster 1: high height, decided by place with a similar mean; 40 rows"
+    assert told == "cluster 1: high height; place matters, though similar on average; 40 rows"
 
 
 class KMeansOfAge:
@@ -134,6 +134,18 @@ def test_a_pipeline_is_explained_by_the_columns_of_the_table():
     table = explain_clusters(KMeansOfAge(), frame).set_index(["cluster", "feature"])
     assert table.loc[(1, "noise"), "importance"] == 0.0 < table.loc[(1, "age"), "importance"]
     assert table.loc[(0, "since"), "typical"].startswith("202")
+
+
+def test_a_table_for_a_step_of_a_pipeline_is_refused_with_the_cure():
+    frame = people()[["age", "town"]]
+    encoded = make_column_transformer((StandardScaler(), ["age"]), (OneHotEncoder(), ["town"]))
+    model = make_pipeline(encoded, KMeans(2, n_init=1, random_state=0)).fit(frame)
+    for labels in (None, model[-1].labels_):
+        with pytest.raises(ValueError, match="pass the pipeline itself instead of this step"):
+            explain_clusters(model[-1], frame, labels=labels)
+    with pytest.raises(ValueError, match=r"no column 'town'\. Did you mean 'Town'") as error:
+        explain_clusters(model, frame.rename(columns={"town": "Town"}))
+    assert "pipeline itself" not in str(error.value)
 
 
 def test_wide_and_sparse_rows():

@@ -5,6 +5,7 @@ from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
@@ -49,7 +50,7 @@ def settled(k, more, **params):
 def test_the_answer_is_that_of_the_settings_it_stands_for():
     X, _ = load_iris(return_X_y=True)
     front = MaxMarginClustering(3, n_resamples=0, random_state=0).fit(X)
-    more = {"n_neighbors": 10, "size_prior": 0.75, "whiten": True, "spreads": True}
+    more = {"n_neighbors": 10, "size_priors": (0.75,), "whiten": True, "spreads": True}
     room = settled(3, more, balance=0.05).fit(X)
     assert (front.labels_ == room.labels_).all()
     assert (front.decision_function(X) == room.decision_function(X)).all()
@@ -117,6 +118,39 @@ def test_names_of_known_labels_are_those_of_the_last_fit_that_succeeded():
     assert not hasattr(model.fit(X), "known_names_")
 
 
+def test_missing_values_are_labels_that_are_not_known():
+    X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    for known in ([1, np.nan, 0, np.nan], pd.array([1, None, 0, None], "Int64"),
+                  pd.Series([1, None, 0, None]), [1, None, 0, ""]):  # fmt: skip
+        model = LeastSquaresMarginClustering(2).fit(X, partial_labels=known)
+        assert model.labels_.tolist() == [1, 1, 0, 0]
+    names = pd.Series(["b", pd.NA, "a", None], dtype="string")
+    model = LeastSquaresMarginClustering(2).fit(X, partial_labels=names)
+    assert model.known_names_[model.labels_].tolist() == ["b", "b", "a", "a"]
+    model = LeastSquaresMarginClustering(2).fit(X, partial_labels=["b", pd.NaT, "a", pd.NaT])
+    assert model.known_names_.tolist() == ["a", "b"]
+    if hasattr(np.dtypes, "StringDType"):
+        texts = np.array(["b", "", "a", ""], np.dtypes.StringDType())
+        assert model.fit(X, partial_labels=texts).known_names_.tolist() == ["a", "b"]
+    links = PairwiseConstraints(4, must_link=[(0, 2)])
+    for known in names, [1, np.nan, 0, np.nan]:
+        assert links.contradiction(partial_labels=known) is not None
+    with pytest.raises(ValueError, match="partial_labels must be integers, or names"):
+        model.fit(X, partial_labels=[0.5, np.nan, 0, 1])
+    with pytest.raises(ValueError, match="between 0 and"):
+        model.fit(X, partial_labels=[np.inf, np.nan, 0, 1])
+
+
+def test_rows_whose_squares_do_not_fit_into_single_precision():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [250, 200, 150])
+    X = rng.normal(size=(600, 120)) + np.array([0.0, 1.5, -1.0])[y, None]
+    for unit in (1e-30, 1e25):
+        model = MaxMarginClustering(3, n_resamples=0, random_state=0).fit(X * unit)
+        assert adjusted_rand_score(y, model.labels_) == 1.0
+        assert np.isfinite(model.decision_function(X[:9] * 1e140)).all()
+
+
 def test_many_rows_are_fitted_in_part_and_the_report_says_so():
     X, y = make_blobs(5000, centers=3, random_state=1)
     model = MaxMarginClustering(3, max_samples=600, random_state=0).fit(X)
@@ -131,7 +165,7 @@ def test_the_number_of_clusters_is_chosen_and_its_certainty_told():
     model = MaxMarginClustering(random_state=0).fit(X)
     assert model.n_clusters_ == 4
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert model.report_[1].startswith("4 clusters: the weakest is separated by")
+    assert model.report_[1].startswith("4 clusters: between them the density")
     assert model.decision_function(X).shape == (80, 4)
     X, _ = make_blobs([60, 60, 60], 2, cluster_std=2.0, center_box=(-6, 6), random_state=1)
     with pytest.warns(UserWarning, match=r"Uncertain: \d.* or \d clusters"):
@@ -161,6 +195,20 @@ def test_stability_tells_clusters_from_a_cloud():
     assert cloud.stability_ < 0.75 < 0.95 < blobs.stability_
     assert "not stable" in " ".join(cloud.report_)
     assert "are stable" in " ".join(blobs.report_)
+    between = (0.64, "not stable"), (0.66, "fairly stable"), (0.84, "fairly stable")
+    for level, word in (*between, (0.86, "stable")):
+        vars(blobs).pop("report_")
+        blobs.stability_ = level
+        assert f"The clusters are {word}: " in " ".join(blobs.report_)
+
+
+def test_one_cluster_is_not_praised():
+    model = MaxMarginClustering(1, random_state=0).fit(
+        np.random.default_rng(0).normal(size=(90, 2))
+    )
+    told = " ".join(model.report_)
+    assert "One cluster separates nothing" in told
+    assert "stable" not in told and "accuracy" not in told
 
 
 def test_the_runner_up_is_another_answer_of_lower_objective():
@@ -205,7 +253,7 @@ def test_a_time_budget_searches_on_and_never_for_worse(monkeypatch):
     objectives, ticks = [], []
     for budget in (0.5, 20, 60):
         before = next(clock)
-        more = {"n_neighbors": 10, "size_prior": 0.75, "time_budget": budget}
+        more = {"n_neighbors": 10, "size_priors": (0.75,), "time_budget": budget}
         model = settled(10, more).fit(X)
         objectives.append(model.objective_)
         ticks.append(next(clock) - before)

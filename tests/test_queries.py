@@ -27,8 +27,8 @@ from maxmargin._answers import Answer, AnswerLog, read_answers, write_answers
 from maxmargin._files import DataError
 from maxmargin.active import implied_classes
 from maxmargin.cli.main import main
+from maxmargin.least_squares._few_labels import RIDGE, informative_columns
 from maxmargin.least_squares._label_models import Believed, Part
-from maxmargin.least_squares._label_questions import RIDGE, informative_columns
 from maxmargin.metrics import clustering_accuracy
 from maxmargin.pairwise._questions import suggested_pairs
 

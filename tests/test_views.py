@@ -98,3 +98,13 @@ def test_views_need_dense_rows_and_a_gaussian_kernel(rows):
         views_of(X, views={"a": [0]}, kernel="cosine")
     with pytest.raises(ValueError, match="known labels of every cluster"):
         MaxMarginClustering(2, views={"a": [0]}).fit(X, partial_labels=[0, 1] + [-1] * 58)
+
+
+def test_the_number_of_clusters_is_that_of_the_scaled_views():
+    """Columns of noise hardly count beside one that is wider, also in the choice of the number."""
+    rng, y = np.random.default_rng(0), np.repeat([-1.0, 1.0], 100)
+    X = rng.normal(scale=0.11, size=(200, 81))
+    X[:, [0, 80]] = 2.0 * X[:, [0, 80]] + y[:, None]
+    views = {"wide": range(80), "single": [80]}
+    model = MaxMarginClustering(views=views, n_resamples=0, random_state=0).fit(X)
+    assert model.n_clusters_ == 2

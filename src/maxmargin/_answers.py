@@ -111,13 +111,7 @@ def number_of(answers: Iterable[Answer], n_clusters: int | None) -> int | None:
 
 
 def pairs_of(answers: Iterable[Answer]) -> list[Answer]:
-    """Return the answers about pairs, also those that names imply: other names, other clusters.
-
-    Examples
-    --------
-    >>> pairs_of([Answer.name(3, "a"), Answer.name(5, "b")])
-    [Answer(row_a=3, row_b=5, relation='different', weight=1.0)]
-    """
+    """Return the answers about pairs, also those that names imply: other names, other clusters."""
     answers = list(answers)
     pairs = [answer for answer in answers if answer.about_pair]
     return pairs + [Answer(a, b, "different") for a, b in combinations(names_of(answers), 2)]
@@ -126,8 +120,12 @@ def pairs_of(answers: Iterable[Answer]) -> list[Answer]:
 def write_answers(path: str | os.PathLike[str], n_samples: int, answers: Iterable[Answer]) -> None:
     """Write a file of answers, whole or not at all."""
     with atomic_write(path) as partial:
-        text = _first_lines(n_samples) + "".join(map(_line, answers))
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text_of(n_samples, answers), encoding="utf-8")
+
+
+def text_of(n_samples: int, answers: Iterable[Answer]) -> str:
+    """Return the content of a file of answers."""
+    return _first_lines(n_samples) + "".join(map(_line, answers))
 
 
 def _first_lines(n_samples: int, mark: str | None = None, columns: str = COLUMNS) -> str:
@@ -140,26 +138,11 @@ def _line(answer: Answer, ids: Sequence[Any] | None = None) -> str:
     return f"{answer.row_a},{answer.row_b},{answer.relation},{answer.weight!r}{names}\n"
 
 
-def read_answers(
-    path: str | os.PathLike[str],
-    everything: bool = False,
-    ids: Sequence[Any] | None = None,
-    mark: str | None = None,
-):
+def read_answers(path: Any, everything: bool = False, ids: Any = None, mark: str | None = None):
     """Read the number of rows and the links that stand, or with ``everything`` all answers.
 
     Rows are found by their ids, if they are given here and in the file; answers about rows that
     are gone are left out, with a warning. Otherwise a checksum other than ``mark`` is an error.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "links.csv")
-    ...     answers = [Answer(0, 1, "same"), Answer(1, 2, "same"), Answer(1, 2, "undo")]
-    ...     write_answers(path, 9, answers)
-    ...     read_answers(path)
-    (9, [Answer(row_a=0, row_b=1, relation='same', weight=1.0)])
     """
     check_exists(Path(path))
     *whole, torn = Path(path).read_text(encoding="utf-8").split("\n")
@@ -183,11 +166,10 @@ def read_answers(
                 continue
             answer = answer._replace(row_a=places[names[0]], row_b=places[names[1]])
         elif mark is not None and found not in ("", mark):
-            raise DataError(
-                f"{path}: the data have changed since these answers were given by row number",
-                "Name the rows (--id-column), or another file for the answers; if the rows are the "
-                f"same, delete {MARK.strip(', ')} ... from its first line",
-            )
+            what = f"{path}: the data have changed since these answers were given by row number"
+            remedy = "Name the rows (--id-column), or another file for the answers; if the rows are"
+            line = f"delete {MARK.strip(', ')} ... from its first line"
+            raise DataError(what, f"{remedy} the same, {line}")
         if answer.relation != UNDO:
             answers.append(answer)
         elif (place := _last_about(answers, answer.row_a, answer.row_b)) is not None:
@@ -204,8 +186,7 @@ def read_answers(
 
 
 def _last_about(answers: list[Answer], a: int, b: int) -> int | None:
-    places = [i for i, answer in enumerate(answers) if answer[:2] == (a, b)]
-    return places[-1] if places else None
+    return max((i for i, answer in enumerate(answers) if answer[:2] == (a, b)), default=None)
 
 
 def _parsed(line: str, number: int, path) -> tuple[Answer, list[str]]:
@@ -223,10 +204,8 @@ def _parsed(line: str, number: int, path) -> tuple[Answer, list[str]]:
         raise DataError(f"{path}: answer {number} is {line!r}", remedy) from error
     known = (*MUST, *CANNOT, DONT_KNOW, UNDO)
     if answer.relation not in known and not answer.relation.startswith((NAME, NUMBER)):
-        raise DataError(
-            f"{path}: relation {answer.relation!r} of answer {number} is not known",
-            f"Use {MUST[0]}, {CANNOT[0]}, {DONT_KNOW} or {UNDO}",
-        )
+        what = f"{path}: relation {answer.relation!r} of answer {number} is not known"
+        raise DataError(what, f"Use {MUST[0]}, {CANNOT[0]}, {DONT_KNOW} or {UNDO}")
     if not 0 < answer.weight < math.inf:
         what = f"{path}: the weight of answer {number} is {weight}"
         raise DataError(what, "Give a number above 0")
@@ -245,13 +224,7 @@ class AnswerLog:
         self.file, self.answers, self.ids = file, answers, ids
 
     @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        n_samples: int,
-        ids: Sequence[Any] | None = None,
-        mark: str | None = None,
-    ) -> AnswerLog:
+    def open(cls, path: Any, n_samples: int, ids: Any = None, mark: str | None = None) -> AnswerLog:
         """Open a file of answers for this program alone.
 
         Rows are known by their ids, if they have any; ``mark`` is a checksum of the data. The file
@@ -272,10 +245,8 @@ class AnswerLog:
                 content = first
             found, answers = read_answers(path, everything=True, ids=ids, mark=mark)
             if found != n_samples:
-                raise DataError(
-                    f"{path} holds answers about {found} rows, but the data have {n_samples}",
-                    "Name another file for the answers",
-                )
+                what = f"{path} holds answers about {found} rows, but the data have {n_samples}"
+                raise DataError(what, "Name another file for the answers")
             file.truncate(content.rfind(b"\n") + 1)
             named = content.replace(f"\n{COLUMNS}\n".encode(), f"\n{columns}\n".encode(), 1)
             if named != content:  # written without ids, or by an earlier version
@@ -309,9 +280,8 @@ class AnswerLog:
 
     def undo(self, rows: tuple[int, int] | None = None) -> Answer | None:
         """Take back the last answer, or the last one about two rows, and return it."""
-        if not self.answers:
-            return None
-        place = _last_about(self.answers, *(self.answers[-1][:2] if rows is None else rows))
+        last = self.answers[-1][:2] if self.answers else (-1, -1)
+        place = _last_about(self.answers, *(rows or last))
         if place is None:
             return None
         taken = self.answers[place]

@@ -58,19 +58,36 @@ from ._core.links import Links, clusters_needed
 from ._core.model import Model, NotKept, host_labels, not_kept
 from ._separated_number import number_of_clusters
 from .constraints import checked_constraints
-from .least_squares._confidence import certainty_block, probability_block, row_certainty
+from .least_squares._confidence import (
+    Resamples,
+    alternative_clusterings,
+    certainty_block,
+    fit_outliers,
+    outlier_block,
+    probability_block,
+    row_certainty,
+    scored_block,
+)
 from .least_squares._few_labels import fit_known_labels
 from .least_squares._fit import fit_least_squares
 from .least_squares._graph import view_axes, views_of
 from .least_squares._link_weights import fit_with_links, links_told
-from .least_squares._outliers import fit_outliers, outlier_block, scored_block
-from .least_squares._resampling import Resamples, alternative_clusterings
 from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
+from .least_squares._starts import SIZE_PRIORS
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 MANY_LABELS = 5  # for each class: then a class without any is rare
-SURE, STABLE = 0.9, 0.75
+SURE = 0.9
+STABLE, FAIRLY_STABLE = 0.85, 0.65  # least stability of clusters that are called so
+ONE_CLUSTER = "One cluster separates nothing: its stability and confidence have no meaning."
 MOSTLY = 0.5  # share of sure rows from which on stable clusters are stable row by row
+
+
+def stability_in_words(stability: float) -> str:
+    """Return "stable", "fairly stable" or "not stable"."""
+    if stability >= STABLE:
+        return "stable"
+    return "fairly stable" if stability >= FAIRLY_STABLE else "not stable"
 
 
 class MaxMarginClustering(BaseMarginClustering):
@@ -257,12 +274,12 @@ class MaxMarginClustering(BaseMarginClustering):
             a row with links can differ from its label. Links of rows that are not fitted (see
             ``max_samples``) are ignored.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 if unknown. Known labels do not change. If every
-            cluster has known labels, the model is a classifier: the labels decide how far kernels,
-            nearest neighbours and clusters found without labels are believed, ``confidence_`` is
-            the probability of the label, ``objective_`` is minus the mean log probability of the
-            known labels by leave-one-out predictions, and there are no subsamples. Clusters
-            without known labels are found by the search.
+            Known clusters: numbers from 0, or names; -1, '' or NaN if unknown. They do not change.
+            If every cluster has known labels, the model is a classifier: the labels decide how far
+            kernels, nearest neighbours and clusters found without labels are believed,
+            ``confidence_`` is the probability of the label, ``objective_`` is minus the mean log
+            probability of the known labels by leave-one-out predictions, and there are no
+            subsamples. Clusters without known labels are found by the search.
         sample_weight : array-like of shape (n_samples,), optional
             Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
 
@@ -332,7 +349,7 @@ class MaxMarginClustering(BaseMarginClustering):
             (kind.kernel,),
             ridge=kind.ridge,
             n_neighbors=kind.n_neighbors,
-            size_prior=self.size_prior,
+            size_priors=SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,),
             whiten=True,
             spreads=self.spreads,
             connected=self.spreads,
@@ -352,15 +369,15 @@ class MaxMarginClustering(BaseMarginClustering):
         if (data.known >= 0).any():
             k = int(data.known.max()) + 1
             return k, [f"partial_labels contains {k} clusters."]
-        n, rng = data.X.shape[0], self._generator()
-        most = max(CHOICE_ROWS, self.max_samples)
+        n, rng, most = data.X.shape[0], self._generator(), max(CHOICE_ROWS, self.max_samples)
         rows = np.sort(rng.choice(n, min(n, most), replace=False))
-        X = data.X.take(rows)
+        X, weights = data.X.take(rows), data.weights[rows]
         if self._pairwise:
             X = X[:, data.source[rows]]
         if views is not None:
-            X = X @ np.hstack(view_axes(X, data.weights[rows], views))
-        choice = number_of_clusters(X, data.weights[rows], kind.kernel, rng, sampled=n > most)
+            X = X @ np.hstack(view_axes(X, weights, views))
+        scale = kind is RBF and views is None  # views have been scaled
+        choice = number_of_clusters(X, weights, kind.kernel, rng, None, n > most, scale)
         if choice.uncertain:
             warnings.warn(choice.statement, UserWarning, stacklevel=6)
         k = choice.n_clusters
@@ -416,19 +433,21 @@ class MaxMarginClustering(BaseMarginClustering):
         sentences = list(self._told)
         if not isinstance(vars(self).get("_calibration"), Resamples):
             return sentences
-        word = "stable" if self.stability_ >= STABLE else "not stable"
+        if len(self._paths) == 1:
+            return [*sentences, ONE_CLUSTER]
+        word = stability_in_words(self.stability_)
         told = f": the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
         if "_certainty" in vars(self):
             share = float(np.mean(self.confidence_ > SURE))
             told += f"; {share:.0%} of the rows have a confidence above {SURE}"
-            if word == "stable" and share < MOSTLY:
-                word = "stable on the whole, but not row by row"
+            if word != "not stable" and share < MOSTLY:
+                word += " on the whole, but not row by row"
         sentences.append(f"The clusters are {word}{told}.")
         for other in self.alternatives_:
-            below = f"{other.shortfall:.1%}"
-            told = "as good" if below == "0.0%" else f"possible; its objective is {below} lower"
+            worse = f"{other.shortfall:.1%}"
+            told = "as good as this one" if worse == "0.0%" else f"{worse} worse by the objective"
             sentences.append(
-                f"Another clustering is {told}. The adjusted Rand index between the two is "
+                f"The second-best clustering is {told}. The adjusted Rand index between the two is "
                 f"{other.agreement:.2f}."
             )
         return sentences

@@ -73,8 +73,7 @@ from ._data.source import (
     RowSource,
     SchedulerLost,
     check_magnitude,
-    table_hint,
-    values_of,
+    raise_with_hint,
 )
 from ._data.source import available_memory as available_memory  # for the command line, too
 from ._threads import one_thread
@@ -155,9 +154,9 @@ class BaseMarginClustering(
         sample_weight : array-like of shape (n_samples,), optional
             Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 if unknown. Known labels do not change, and clusters
-            are numbered accordingly. Names (strings; "" or None if unknown) are numbered in
-            alphabetical order, and ``known_names_`` has them.
+            Known clusters: numbers from 0, or names; -1, '' or NaN if unknown. They do not change,
+            and clusters are numbered accordingly. Names are numbered in alphabetical order, and
+            ``known_names_`` has them.
 
         Returns
         -------
@@ -276,12 +275,14 @@ class BaseMarginClustering(
             source = source.on_host()
         if source is None or source.in_memory:
             given = X if source is None else source.take(slice(None))
-            with table_hint(given, "table_pipeline(X, estimator).fit(X)"):
+            try:
                 X = validate_data(
                     self, given, reset=reset, accept_sparse="csr", accept_large_sparse=True,
                     dtype=[np.float64, np.float32], ensure_all_finite=False,
                 )  # fmt: skip
                 check_magnitude(X, effective_n_jobs(self.n_jobs))
+            except (ValueError, TypeError) as error:
+                raise_with_hint(error, given, "table_pipeline(X, estimator).fit(X)")
             if sparse.issparse(X) and not (X.has_canonical_format and X.has_sorted_indices):
                 X = X.copy()
                 X.sum_duplicates()
@@ -299,7 +300,7 @@ class BaseMarginClustering(
 
     def _check_counts(self, X: RowSource, weights: np.ndarray | None) -> None:
         n = X.shape[0] if weights is None else int(np.count_nonzero(weights))
-        k = 2 if self.n_clusters is None else self.n_clusters  # None: to be chosen
+        k = self.n_clusters or 1  # None: to be chosen
         if n < k:
             raise ValueError(
                 f"n_samples={n} should be >= n_clusters={k}: use more rows or fewer clusters."
@@ -359,7 +360,7 @@ class BaseMarginClustering(
         scale = model.features.scale
         found, model = published(model.in_raw_rows(), rows, weights, known, data.n_jobs)
         sizes = found.sizes if weights is not None else found.sizes.astype(np.int64)
-        lightest, entropy = values_of(data.weights).min(), hasattr(self, "size_entropy")
+        lightest, entropy = data.weights.min(), hasattr(self, "size_entropy")
         on_floor, told = model.sizes_told(sizes, lightest, data.whole, entropy)
         attributes = {
             **self._predict_attributes(model, scale, checked),
@@ -473,6 +474,9 @@ class BaseMarginClustering(
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean loss of the rows.
+
+        Do not compare numbers of clusters by it: use :func:`maxmargin.choose_n_clusters`, or, with
+        known classes, ``scoring="adjusted_rand_score"``.
 
         Parameters
         ----------

@@ -27,15 +27,7 @@ from ._core.init import agreement, held_labels, kmeans_partition, nearness
 from ._core.model import Model
 from ._core.rows import Rows
 from ._core.size_floor import size_floor
-from ._core.tree import (
-    Tree,
-    cluster_order,
-    clusters_that_fit,
-    even_share,
-    grow_tree,
-    two_groups,
-    worst_reason,
-)
+from ._core.tree import cluster_order, even_share, grow_tree, two_groups, worst_reason
 from .alternating import AlternatingMarginClustering
 
 FLOAT64 = np.dtype(np.float64)
@@ -151,8 +143,7 @@ class BisectingMarginClustering(BaseMarginClustering):
 
     def _fit_model(self, data: FitInput) -> Model:
         X, k = data.X.take(slice(None)), self.n_clusters
-        growth = Growth(self, X, data)
-        found = growth.grown()
+        found = Growth(self, X, data)
         kmeans = np.zeros(len(data.weights), np.int64)
         if k > 1:
             raw = Rows(X)
@@ -160,8 +151,7 @@ class BisectingMarginClustering(BaseMarginClustering):
             kmeans = held_labels(raw, kmeans, data.weights, data.known, k, 0.0)
         if k > 2 and "init" in self._two_way().get_params(deep=False):
             # The tree of the k-means clusters, whose splits start from them.
-            twin = Growth(self, X, data, kmeans).grown()
-            found = min(found, twin, key=lambda grown: grown.objective)
+            found = min(found, Growth(self, X, data, kmeans), key=lambda grown: grown.objective)
         tree = found.tree
         models = [None if split is None else split[0] for split in tree.splits]
         splits = SplitModels(
@@ -179,20 +169,22 @@ class BisectingMarginClustering(BaseMarginClustering):
             features=splits,
             coef=np.eye(len(models)),
             intercept=np.zeros(len(models)),
-            paths=tree.paths[cluster_order(tree.leaves, data, k)].astype(np.float64),
+            paths=tree.paths[cluster_order(tree.leaves, data, k)],
             objective=found.objective,
             history=[model.objective_ for model in fitted],
             n_iter=len(fitted),
             stop_reason=reason or worst_reason([m.stop_reason_ for m in fitted]),
-            balance=growth.balance,
+            balance=found.balance,
             extras=extras,
         )
 
 
 class Growth:
-    """Growth of a tree, whose splits start from clusters to be told apart (``aim``) if given.
+    """A tree, whose splits start from clusters to be told apart (``aim``) if given.
 
     A split of the tree belongs to the aimed-at clusters that have most of their rows in it.
+    ``objective`` is that of the tree, ``rival`` that of two-way k-means partitions of the same
+    rows, None if the splits do not tell.
     """
 
     def __init__(self, owner: BisectingMarginClustering, X, sample: FitInput, aim=None):
@@ -200,19 +192,18 @@ class Growth:
         self.k, self.weights, self.total = owner.n_clusters, sample.weights, sample.weights.sum()
         balance = owner._two_way().balance
         self.balance = 0.0 if balance == "auto" else balance  # splits have their own
+        floor = size_floor(self.balance, self.total, self.k, sample.whole)
         self.trials: dict = {}
         self.count = 0
-
-    def grown(self) -> Grown:
-        """Return the tree, its objective, and that of k-means."""
-        tree = grow_tree(len(self.weights), self.k, self.split, self.priority, self.capacity)
+        self.tree = grow_tree(sample, self.k, floor, self.split, self.spread, self.priority)
         objective, rival = 0.0, 0.0
-        for model, rows in filter(None, tree.splits):
-            share = self.weights[np.isin(self.sample.source, rows)].sum() / self.total
+        for model, rows in filter(None, self.tree.splits):
+            share = self.weights[np.isin(sample.source, rows)].sum() / self.total
             objective += share * model.objective_
             compared = getattr(model, "compared_with_kmeans_", {"objective": np.nan})
             rival += share * compared["objective"]
-        return Grown(tree, float(objective), None if np.isnan(rival) else float(rival))
+        self.objective = float(objective)
+        self.rival = None if np.isnan(rival) else float(rival)
 
     def split(self, indices, clusters):
         """Return the sides of some rows, the model and the rows it was fitted on."""
@@ -220,35 +211,29 @@ class Growth:
         model = self.trials.pop(indices.tobytes(), None) or self.fitted(indices)
         return np.where(model.labels_ > 0, 1, -1), (model, self.sample.source[indices])
 
-    def capacity(self, indices) -> int:
-        """Return the number of clusters that some rows can be split into."""
-        classes = len(self.classes(indices))
-        if len(indices) < 2:
-            return max(len(indices), classes)
-        if _spread(self.part(indices), self.owner._pairwise) <= 0:
-            return max(1, classes)
-        floor = size_floor(self.balance, self.total, self.k, self.sample.whole)
-        return max(classes, clusters_that_fit(self.weights[indices].sum(), floor, len(indices)))
-
-    def priority(self, indices) -> float:
+    def priority(self, indices, room: int) -> float:
         """Return a number that is largest for the cluster to split next."""
-        if max(len(self.classes(indices)), len(self.aims(indices))) > 1:
+        if len(self.aims(indices)) > 1:
             return np.inf
         split_by = self.owner.split_by
         if split_by == "size":
             return self.weights[indices].sum()
-        part = self.part(indices)
-        spread = _spread(part, self.owner._pairwise)
+        spread = self.spread(indices)
         known = self.aim is not None or split_by == "scatter" or self.count == self.k - 1
-        if known or self.capacity(indices) < 2:
+        if known or room < 2:
             return spread
         model = self.trials[indices.tobytes()] = self.fitted(indices)
-        return spread * (1.0 + model.score(part))
+        return spread * (1.0 + model.score(self.part(indices)))
 
-    def classes(self, indices) -> np.ndarray:
-        """Return the known labels among some rows."""
-        known = self.sample.known[indices]
-        return np.unique(known[known >= 0])
+    def spread(self, indices) -> float:
+        """Return the sum of squared distances to the mean, of a kernel matrix in feature space."""
+        part = self.part(indices)
+        if self.owner._pairwise:
+            return float(np.trace(part) - part.mean() * len(part))
+        mean = _mean(part)
+        if sparse.issparse(part):
+            return float(part.multiply(part).sum() - part.shape[0] * mean @ mean)
+        return float(((part - mean) ** 2).sum())
 
     def aims(self, indices) -> np.ndarray:
         """Return the aimed-at clusters that have most of their rows among these."""
@@ -302,7 +287,8 @@ class Growth:
             model.set_params(size_entropy=SIZE_ENTROPY * clusters)
         if start is not None and start.min() < start.max():
             model.set_params(init=start)
-        known, classes, partial = sample.known[indices], self.classes(indices), None
+        known, partial = sample.known[indices], None
+        classes = np.unique(known[known >= 0])
         if len(classes) > 1:
             means = np.stack([_mean(self.X[indices[known == c]]) for c in classes])
             partial = np.full(len(indices), -1)
@@ -314,15 +300,6 @@ class Growth:
             warnings.filterwarnings("ignore", "balance=")
             model._fit(self.part(indices), sample.weights[indices], partial, watch=sample.watch)
         return model
-
-
-@dataclass(frozen=True)
-class Grown:
-    """A tree with its objective, and that of two-way k-means partitions of the same rows."""
-
-    tree: Tree
-    objective: float
-    rival: float | None
 
 
 @dataclass(frozen=True)
@@ -361,13 +338,3 @@ class SplitModels:
 
 def _mean(X) -> np.ndarray:
     return np.asarray(X.mean(axis=0)).ravel()
-
-
-def _spread(part, pairwise: bool) -> float:
-    """Return the sum of squared distances to the mean, in feature space for a kernel matrix."""
-    if pairwise:
-        return float(np.trace(part) - part.mean() * len(part))
-    mean = _mean(part)
-    if sparse.issparse(part):
-        return float(part.multiply(part).sum() - part.shape[0] * mean @ mean)
-    return float(((part - mean) ** 2).sum())

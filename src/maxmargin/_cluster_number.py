@@ -26,12 +26,13 @@ from sklearn.utils import check_array, check_random_state, get_tags
 
 from ._core.dedup import count_distinct
 from ._data.source import MemoryRows
-from .least_squares._resampling import pair_agreement, subsamples
+from .least_squares._confidence import pair_agreement, subsamples
 
 LARGEST = 15
 NEARLY = 0.85  # of the greatest stability
 FOUND_AGAIN = 0.75  # Jaccard index of a stable cluster (Hennig 2007)
 SOLID = 0.75  # a lower stability makes the choice uncertain
+SCREEN = 0.65  # stability of a pair of subsamples from which on more are worth their time
 DECIDED = 0.75  # fraction of bootstrap samples that must choose the same number
 CLOUDS = 4  # reference data sets of each kind
 CLOUD_PARTS = 3
@@ -135,6 +136,16 @@ def stable_number(
     if choice.uncertain or pairwise:
         return choice
     return _compared(choice, estimator, X, n_subsamples, rng)
+
+
+def may_be_stable(estimator: Any, X, ks, max_samples: int, rng) -> bool:
+    """Return whether two of three subsamples have similar clusters for any of these numbers.
+
+    If not, :func:`stable_number` would hardly be certain of one.
+    """
+    X = X[np.sort(rng.permutation(X.shape[0])[:max_samples])]
+    parts = subsamples(X.shape[0], 3, rng)
+    return any(_agreement(estimator, X, parts, k, False, rng)[:, 0].max() >= SCREEN for k in ks)
 
 
 def _last_step(estimator: Any) -> Any:

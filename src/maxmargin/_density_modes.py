@@ -31,7 +31,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ._core.features import evaluate_kernel, kernel_diagonal, kernel_params
 from ._data.source import MemoryRows
-from .least_squares._numba import nearest
+from .least_squares._numba_kernel import nearest
 from .least_squares._similarity import filled_matrix, whitening_axes
 
 SCALES = (7, 10)  # numbers of neighbours

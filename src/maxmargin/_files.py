@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,29 @@ class DataError(ValueError):
         self.remedy = remedy
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def listed(items: Iterable[Any], word: str) -> str:
+    """Return items with commas and a word before the last one.
+
+    Examples
+    --------
+    >>> listed([2, 3, 5], "or")
+    '2, 3 or 5'
+    """
+    *others, last = map(str, items)
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
 def needed(module: str, extra: str = "cli") -> Any:
     """Import an optional package, or say which extra brings it."""
     try:
@@ -49,11 +72,7 @@ def needed(module: str, extra: str = "cli") -> Any:
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file whole or not at all: under a temporary name, put in place at the end.
-
-    Whatever ends the block early, also Ctrl-C, removes the temporary file and leaves an earlier
-    file as it was.
-    """
+    """Write a file whole or not at all; see `atomic_writes`."""
     with atomic_writes([path]) as [partial]:
         yield partial
 
@@ -62,18 +81,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_writes(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
     """Write several files, all of them or none; yields where to write them, with the same endings.
 
-    If one of them cannot be put in place, those that are new are removed again.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from maxmargin._files import atomic_writes
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     targets = [pathlib.Path(folder, name) for name in ("a.txt", "b.txt")]
-    ...     with atomic_writes(targets) as (a, b):
-    ...         _ = a.write_text("one"), b.write_text("two")
-    ...     sorted(p.name for p in pathlib.Path(folder).iterdir())
-    ['a.txt', 'b.txt']
+    Whatever ends the block early, also Ctrl-C, removes the temporary files and leaves earlier files
+    as they were. If one of them cannot be put in place, those that are new are removed again.
     """
     for path in paths:
         check_writable(path)
@@ -140,10 +149,8 @@ def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
     """Return the ending of a file's name, or refuse it."""
     suffix = Path(path).suffix.lower()
     if suffix not in suffixes:
-        raise DataError(
-            f"{path}: do not know how to write {suffix or 'a file without ending'}",
-            f"Use one of {', '.join(suffixes)}",
-        )
+        what = f"{path}: do not know how to write {suffix or 'a file without ending'}"
+        raise DataError(what, f"Use one of {', '.join(suffixes)}")
     return suffix
 
 

@@ -17,14 +17,15 @@ from scipy import sparse
 
 from ._data.formats import open_frame, open_sheet
 from ._data.sheet import Sheet, TextColumn, Wish, some
-from ._files import DataError
-from .tables import Column, table_columns, typed_column
+from ._files import DataError, plural
+from .tables import MOST, Column, table_columns, typed_column
 
 _BLOCK_CELLS = 1 << 18
 NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
-_IDS = {"id", "index", "row", "uid", "key"}
 SCALES = "scales differ wildly"
 FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
+EXAMPLES = 3  # cells that are named
+UNIT = r"^\s*[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?(\s*[^\W\d_][^\d]*)$"  # after a number
 _ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
 
 
@@ -66,52 +67,32 @@ def inspect_rows(
 ) -> Inspection:
     """Return the problems of a file, each with a remedy.
 
-    Parameters
-    ----------
-    path, id_column, drop, header, format
-        As in `maxmargin.io.read_rows`.
-    n_clusters : int, default=None
-        Number of clusters; a file with fewer distinct rows is unusable.
-    sample_rows : int, default=100_000
-        Number of first rows that are searched for duplicates, constant columns and scales.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from maxmargin._findings import inspect_rows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "people.csv")
-    ...     _ = path.write_text("age,class\\n31,a\\n,b\\n45,a\\n45,a\\n52,b\\n")
-    ...     found = inspect_rows(path)
-    >>> [finding.what for finding in found.findings]
-    ['rows that repeat an earlier one: 1 of 5', "column 'class' looks like the answer, ..."]
-    >>> [(column.name, column.note) for column in found.columns]
-    [('age', '1 missing value'), ('class', '2 levels')]
+    The arguments are those of `maxmargin.io.read_rows`. The first ``sample_rows`` rows are searched
+    for duplicates, constant columns and scales.
     """
     wish = Wish(id_column, None, tuple(drop), None, header)
+    columns: list[Column] = []
     try:
         kind, table = open_frame(Path(path), format, wish)
         if table is None:
             kind, sheet = open_sheet(Path(path), kind, wish)
     except DataError as error:
         return Inspection(str(path), "unknown", 0, 0, (Finding("error", error.what, error.remedy),))
-    columns: tuple[Column, ...] = ()
-    if table is not None:
-        frame, found = table.X, []
-        if len(frame) == 0:
-            found.append(Finding("error", *NO_ROWS))
-        elif table.id_column:
-            found += bad_ids(frame.pop(table.id_column).to_numpy(dtype=object))
-        columns = tuple(table_columns(frame))
-        found += inspect_frame(frame, columns, n_clusters, sample_rows)
-        numbers = [column.name for column in columns if column.used and column.kind == "number"]
-        found += _far_out(frame[numbers][:sample_rows])
-        n_rows, n_columns = len(frame), sum(column.used for column in columns)
-    else:
-        found = [*errors(sheet), *_advice(sheet, n_clusters, sample_rows)]
+    if table is None:
+        found = [*errors(sheet), *_about_array(sheet, n_clusters, sample_rows)]
         n_rows, n_columns = sheet.X.shape
+    else:
+        ids = table.X.pop(table.id_column).to_numpy(dtype=object) if table.id_column else []
+        columns = table_columns(table.X)
+        n_rows, n_columns = len(table.X), sum(column.used for column in columns)
+        found = [*bad_ids(ids)] if n_rows else [Finding("error", *NO_ROWS)]
+        found += inspect_frame(table.X, columns, n_clusters, sample_rows)
+        numbers = [column.name for column in columns if column.used and column.kind == "number"]
+        found += _far_out(table.X[numbers][:sample_rows])
+        found += _no_numbers(table.X[numbers])
+        found += _with_units(table.X[[column.name for column in columns]][:sample_rows])
     found.sort(key=lambda finding: finding.level)  # "error" is before "warning"
-    return Inspection(str(path), kind, n_rows, n_columns, tuple(found), columns)
+    return Inspection(str(path), kind, n_rows, n_columns, tuple(found), tuple(columns))
 
 
 def inspect_frame(
@@ -125,12 +106,12 @@ def inspect_frame(
         yield Finding("error", "no column can be clustered", "Say how to use one with --column")
         return
     some = frame[[column.name for column in used]][:sample_rows]
-    of_sample = "" if len(frame) <= sample_rows else f" (in the first {sample_rows} rows)"
-    repeated = int(some.duplicated().sum())
-    yield from _repeated(len(some), repeated, n_clusters, of_sample)
+    yield from _repeated(some, int(some.duplicated().sum()), n_clusters, len(frame))
     for column in used:
         if column.name.lower() in _ANSWERS:
-            yield _answer(f"column {column.name!r}")
+            what = f"column {column.name!r} looks like the answer, not like a measurement"
+            remedy = "Leave it out with --drop, or give it as --partial-labels"
+            yield Finding("warning", what, remedy)
     if all(column.is_plain for column in used):
         X = some.to_numpy(dtype=np.float64)
         yield from _too_large(X)
@@ -153,6 +134,35 @@ def _far_out(frame: Any) -> Iterator[Finding]:
         yield Finding("warning", what, remedy)
 
 
+def _no_numbers(frame: Any) -> Iterator[Finding]:
+    """Yield a warning of each column of numbers with cells that are none."""
+    for name in frame.columns:
+        cells = frame[name]
+        bad = np.isnan(typed_column(cells, "number")[1]) & cells.notna().to_numpy()
+        rows = np.flatnonzero(bad)
+        if len(rows):
+            listed = [f"{str(cells.iloc[i])!r} in row {i}" for i in rows[:EXAMPLES]]
+            more = ["..."] if len(rows) > EXAMPLES else []
+            is_are = "is" if len(rows) == 1 else "are"
+            what = f"column {name!r}: {plural(len(rows), 'cell')} that {is_are} no number"
+            examples = f"{', '.join(listed + more)}; rows count from 0"
+            remedy = "Correct them; the fit treats them as missing"
+            yield Finding("warning", f"{what} ({examples})", remedy)
+
+
+def _with_units(frame: Any) -> Iterator[Finding]:
+    """Yield a warning of each column whose cells are numbers with the same unit."""
+    for name in frame.columns:
+        cells = frame[name].dropna()
+        if cells.dtype.kind in "biufcM" or len(cells) == 0:
+            continue
+        units = cells.astype(str).str.extract(UNIT)[0]
+        if units.nunique() == 1 and units.notna().mean() >= MOST:
+            unit = units.dropna().iloc[0]
+            what = f"column {name!r} looks like a number with a unit, such as {cells.iloc[0]!r}"
+            yield Finding("warning", what, f"Remove {unit!r} from its cells")
+
+
 def errors(sheet: Sheet) -> Iterator[Finding]:
     """Yield the problems that make a file unusable, in the order in which to fix them."""
     n_rows, n_columns = sheet.X.shape
@@ -162,7 +172,7 @@ def errors(sheet: Sheet) -> Iterator[Finding]:
         yield Finding("error", *NO_ROWS)
     elif n_columns == 0:
         yield Finding("error", "it has no columns of numbers", "Clustering needs at least one")
-    if n_rows and n_columns:
+    else:
         yield from _nonfinite(sheet)
     if sheet.id_column and n_rows:
         yield from bad_ids(sheet.kept[sheet.id_column], sheet)
@@ -175,9 +185,8 @@ def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
         what = f"column {column.name!r} holds {column.what}{share}"
         return f"{what}, for example {column.example!r}{where}"
 
-    what = "; ".join(about(column) for column in text[:5])
-    if len(text) > 5:
-        what += f"; and {len(text) - 5} more such columns"
+    more = [f"and {len(text) - 5} more such columns"] if len(text) > 5 else []
+    what = "; ".join([*map(about, text[:5]), *more])
     names = ",".join(column.name for column in text)
     quoted = f'"{names}"' if " " in names else names
     remedy = (
@@ -198,12 +207,11 @@ def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
         columns = np.flatnonzero(counts)
         if len(columns) == 0:
             continue
-        listed = [
-            f"{_column(sheet, j)} ({counts[j]}, first {_row(sheet, first[j])})" for j in columns[:8]
-        ]
-        more = f" and {len(columns) - 8} more columns" if len(columns) > 8 else ""
+        listed = some(
+            [f"{_column(sheet, j)} ({counts[j]}, first {_row(sheet, first[j])})" for j in columns]
+        )
         verb = "value is" if counts.sum() == 1 else "values are"
-        yield Finding("error", f"{counts.sum()} {verb} {what}: {', '.join(listed)}{more}", remedy)
+        yield Finding("error", f"{counts.sum()} {verb} {what}: {listed}", remedy)
 
 
 def _count_cells(X: Any, test: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -236,10 +244,10 @@ def _row(sheet: Sheet | None, i: Any) -> str:
     return f"on line {sheet.lines()[i]}"
 
 
-def bad_ids(ids: np.ndarray, sheet: Sheet | None = None) -> Iterator[Finding]:
+def bad_ids(ids: Any, sheet: Sheet | None = None) -> Iterator[Finding]:
     """Yield the first problem of an id column: a missing or repeated id."""
     first: dict[Any, int] = {}
-    for i, name in enumerate(ids.tolist()):
+    for i, name in enumerate(np.asarray(ids).tolist()):
         if name is None or name == "" or name != name:
             yield Finding("error", f"the id is missing {_row(sheet, i)}", "Give every row a name")
             return
@@ -250,25 +258,28 @@ def bad_ids(ids: np.ndarray, sheet: Sheet | None = None) -> Iterator[Finding]:
             return
 
 
-def _advice(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
-    """Yield warnings that concern a fit."""
-    if 0 in sheet.X.shape:
-        return
-    X = sheet.X[:sample_rows].astype(np.float64)
-    all_seen = sheet.X.shape[0] <= sample_rows
-    of_sample = "" if all_seen else f" (in the first {sample_rows} rows)"
-    yield from _about_rows(X, n_clusters, of_sample)
-    yield from _about_columns(X, sheet, of_sample)
-
-
-def _about_rows(X: Any, n_clusters: int | None, of_sample: str) -> Iterator[Finding]:
+def _about_array(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
+    """Yield problems and warnings of rows of numbers without names of columns."""
     from ._core.dedup import count_distinct
     from ._data.source import MemoryRows
 
+    if 0 in sheet.X.shape:
+        return
+    X = sheet.X[:sample_rows].astype(np.float64)
+    n_rows, n_all = X.shape[0], sheet.X.shape[0]
     yield from _too_large(X)
-    n_rows = X.shape[0]
     repeated = n_rows - count_distinct(MemoryRows(X), at_least=n_rows)
-    yield from _repeated(n_rows, repeated, n_clusters, of_sample)
+    yield from _repeated(X, repeated, n_clusters, n_all)
+    low, high = _column_ranges(X)
+    constant = [_column(sheet, j) for j in np.flatnonzero(low == high)]
+    if constant:
+        what = f"the same value in every row{_of_sample(n_rows, n_all)}: {some(constant)}"
+        yield Finding("warning", what, "Drop constant columns")
+    yield from _scales(low, high, sheet)
+    counts = [] if sparse.issparse(X) or n_rows < 3 else (np.diff(X, axis=0) == 1).all(axis=0)
+    for j in np.flatnonzero(counts):
+        what = f"{_column(sheet, j)} looks like a row number or id"
+        yield Finding("warning", what, "Delete it: it says nothing about clusters")
 
 
 def _too_large(X: Any) -> Iterator[Finding]:
@@ -281,27 +292,20 @@ def _too_large(X: Any) -> Iterator[Finding]:
         yield Finding("error", what, remedy)
 
 
-def _repeated(
-    n_rows: int, repeated: int, n_clusters: int | None, of_sample: str
-) -> Iterator[Finding]:
+def _of_sample(n_rows: int, n_all: int) -> str:
+    return "" if n_rows == n_all else f" (in the first {n_rows} rows)"
+
+
+def _repeated(rows: Any, repeated: int, n_clusters: int | None, n_all: int) -> Iterator[Finding]:
+    n_rows = rows.shape[0]
     distinct = n_rows - repeated
-    if n_clusters is not None and distinct < n_clusters and not of_sample:
+    if n_clusters is not None and distinct < n_clusters and n_rows == n_all:
         what = f"{n_clusters} clusters are wanted but there are only {distinct} distinct rows"
         yield Finding("error", what, "Use fewer clusters")
     if repeated:
-        what = f"rows that repeat an earlier one: {repeated:,} of {n_rows:,}{of_sample}"
+        what = f"rows that repeat an earlier one: {repeated:,} of {n_rows:,}"
         remedy = "They get the same cluster; delete them if they are copies by mistake"
-        yield Finding("warning", what, remedy)
-
-
-def _about_columns(X: Any, sheet: Sheet, of_sample: str) -> Iterator[Finding]:
-    low, high = _column_ranges(X)
-    constant = [_column(sheet, j) for j in np.flatnonzero(low == high)]
-    if constant:
-        what = f"the same value in every row{of_sample}: {some(constant)}"
-        yield Finding("warning", what, "Drop constant columns")
-    yield from _scales(low, high, sheet)
-    yield from _odd_columns(X, sheet)
+        yield Finding("warning", what + _of_sample(n_rows, n_all), remedy)
 
 
 def _scales(low: np.ndarray, high: np.ndarray, sheet: Sheet) -> Iterator[Finding]:
@@ -314,7 +318,8 @@ def _scales(low: np.ndarray, high: np.ndarray, sheet: Sheet) -> Iterator[Finding
                 "warning",
                 f"{SCALES}: {_column(sheet, widest)} varies by {spread[widest]:.3g}, "
                 f"{_column(sheet, narrowest)} by {spread[narrowest]:.3g}",
-                "The widest columns determine the result; standardize them (fit --standardize)",
+                "The widest columns can determine the result: the default method may standardize "
+                "them by itself and says so; else add --standardize",
             )
 
 
@@ -326,21 +331,3 @@ def _column_ranges(X: Any) -> tuple[np.ndarray, np.ndarray]:
         return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
     X = np.where(np.isfinite(X), X, 0)
     return X.min(axis=0), X.max(axis=0)
-
-
-def _odd_columns(X: Any, sheet: Sheet) -> Iterator[Finding]:
-    """Yield warnings about columns that are row numbers or labels."""
-    if sparse.issparse(X) or len(X) < 3:
-        return
-    for j in range(X.shape[1]):
-        name, column = sheet.names[j].lower() if sheet.names else "", _column(sheet, j)
-        if np.all(np.diff(X[:, j]) == 1) or name in _IDS:
-            remedy = "Name it with --id-column, or leave it out with --drop"
-            yield Finding("warning", f"{column} looks like a row number or id", remedy)
-        elif name in _ANSWERS:
-            yield _answer(column)
-
-
-def _answer(column: str) -> Finding:
-    remedy = "Leave it out with --drop, or give it as --partial-labels"
-    return Finding("warning", f"{column} looks like the answer, not like a measurement", remedy)

@@ -12,7 +12,6 @@ k-means clusters of the leading singular vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from ._cluster_number import (
     LARGEST,
     MOST_CANDIDATES,
     ClusterNumberChoice,
+    may_be_stable,
     shapeless,
     stability_without_clusters,
     stable_number,
@@ -34,9 +34,12 @@ from ._cluster_number import (
 from ._core.dedup import FitInput, make_input
 from ._data.source import MemoryRows
 from ._density_modes import CLEAR, separations, whitened, without_steps
+from ._files import listed
+from .least_squares._confidence import SHARE
 from .least_squares._fit import ROWS_PER_COLUMN, WIDEST_WHITENED
-from .least_squares._resampling import SHARE
+from .least_squares._graph import UNLIKE_SCALES
 from .least_squares._settings import DENSE_SHARE
+from .least_squares._similarity import column_scales
 
 TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
 NOISE_LEVEL = 2.0  # separations below this do not count
@@ -54,14 +57,15 @@ TREND = 0.35  # stability at the end of the range that is worth a larger range
 
 
 def number_of_clusters(
-    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False
-) -> ClusterNumberChoice:
+    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False,
+    scale: bool = True,
+) -> ClusterNumberChoice:  # fmt: skip
     """Choose the number of clusters without an estimator; parameters of :func:`separated_number`.
 
     For the cosine kernel weights are not used, except that rows of weight zero are left out.
     """
     if not isinstance(kernel, str) or kernel != "cosine":
-        return separated_number(X, weights, kernel, rng, k_range, sampled)
+        return separated_number(X, weights, kernel, rng, k_range, sampled, scale)
     rows = make_input(MemoryRows(X), weights, None, merge=True).X.take(slice(None))
     if rows.shape[0] < FEW_TEXTS:
         statement = f"Uncertain: 1 cluster, because {rows.shape[0]} distinct rows are too few."
@@ -106,8 +110,9 @@ def _number_of_topics(X, k_range, largest: int, rng) -> ClusterNumberChoice:
 
 
 def separated_number(
-    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False
-) -> ClusterNumberChoice:
+    X, weights, kernel: Any, rng: np.random.Generator, k_range=None, sampled: bool = False,
+    scale: bool = True,
+) -> ClusterNumberChoice:  # fmt: skip
     """Choose the number of clusters by the separation of density modes.
 
     Parameters
@@ -122,6 +127,9 @@ def separated_number(
         Numbers to choose from, by default all.
     sampled : bool
         Whether X is a sample of more rows.
+    scale : bool
+        Whether columns are standardised if their scales differ much, as in a fit with
+        ``kernel="auto"``.
 
     Examples
     --------
@@ -134,13 +142,15 @@ def separated_number(
     data = make_input(MemoryRows(X), weights, None, merge=not precomputed)
     if precomputed:
         return _number_of_modes(X[:, data.source], data.weights, kernel, rng, k_range, sampled)
-    views = _metrics(data, kernel, rng)
+    views = _metrics(data, kernel, rng, scale)
     choice, *more = (
         _number_of_modes(rows, data.weights, kernel, rng, k_range, sampled) for rows in views
     )
     choice = _of_both(choice, *more) if more else choice
     if choice.n_clusters > 1 or k_range is not None or kernel != "rbf" or sparse.issparse(views[0]):
         return choice
+    if len(data.weights) == 1:
+        return replace(choice, uncertain=False, statement="1 cluster: all rows are equal.")
     choice = _if_stable(choice, views[0], rng)
     if choice.uncertain or sparse.issparse(X) or _few_or_many_values(np.asarray(X))[1].any():
         return choice
@@ -216,25 +226,26 @@ def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumber
     most = min(MOST_OVERLAPPING, int(SHARE * len(X)) // 3)
     if most < 3:
         return choice
-    seed = int(rng.integers(2**31 - 1))
-    stable = stable_number(X, KMeans(n_init=2), range(2, most + 1), PARTS, STABILITY_ROWS, seed)
+    means, ks, seed = KMeans(n_init=2), range(2, most + 1), int(rng.integers(2**31 - 1))
+    if not may_be_stable(means, X, ks, STABILITY_ROWS, rng):
+        return choice
+    stable = stable_number(X, means, ks, PARTS, STABILITY_ROWS, seed)
     if stable.uncertain:
         return choice
     k, at = stable.n_clusters, stable.k_values == stable.n_clusters
     statement = (
         f"Uncertain: {k} clusters or 1. {k} clusters of k-means are stable: the adjusted Rand "
         f"index between subsamples is {np.asarray(stable.stability)[at][0]:.2f}, in similar data "
-        f"without clusters {np.nanmax(stable.without_clusters):.2f}. But the density hardly "
-        "separates them: a second cluster is separated by "
-        f"{np.asarray(choice.separation)[1]:.1f} standard errors of the density. "
-        f"{_told_threshold(choice.without_clusters[0])}"
+        f"without clusters {np.nanmax(stable.without_clusters):.2f}. But between 2 clusters the "
+        f"density of the rows falls by only {np.asarray(choice.separation)[1]:.1f} standard "
+        f"errors. {_told_threshold(choice.without_clusters[0])}"
     )
     candidates = tuple(dict.fromkeys((k, *choice.candidates)))[:MOST_CANDIDATES]
     return replace(choice, n_clusters=k, uncertain=True, candidates=candidates, statement=statement)
 
 
-def _metrics(data: FitInput, kernel: Any, rng) -> list[Any]:
-    """Return the rows, dense and whitened if a fit would do the same.
+def _metrics(data: FitInput, kernel: Any, rng, scale: bool) -> list[Any]:
+    """Return the rows, dense, standardised and whitened if a fit would do the same.
 
     If some columns have few values, the rows without these columns are the second item: such
     columns, with noise, may hide the clusters of the others.
@@ -247,6 +258,9 @@ def _metrics(data: FitInput, kernel: Any, rng) -> list[Any]:
         # By a power of two, which is exact: squares do not overflow.
         largest = np.abs(rows.data if sparse.issparse(rows) else rows).max(initial=1e-300)
         rows = rows * np.ldexp(1.0, -int(np.frexp(largest)[1]))
+    if scale and kernel == "rbf" and d <= WIDEST_WHITENED and not sparse.issparse(rows):
+        scales, ratio = column_scales(rows, data.weights)
+        rows = rows / scales if ratio > UNLIKE_SCALES else rows
     narrow = d <= WIDEST_WHITENED and ROWS_PER_COLUMN * d <= n
     if kernel != "rbf" or not narrow or sparse.issparse(rows):
         return [rows]
@@ -276,34 +290,31 @@ def _threshold(null: float) -> float:
 
 
 def _told_threshold(null: float) -> str:
-    without = "" if np.isnan(null) else f"; similar data without clusters reach {null:.1f}"
-    return f"The threshold is {_threshold(null):.1f}{without}."
+    threshold = _threshold(null)
+    more = f"; in similar data without clusters it is {null:.1f}" if null > threshold else ""
+    return f"A fall of up to {threshold:.1f} can be chance{more}."
 
 
 def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
+    """Say how far the density falls between the least separated of so many clusters."""
     k, threshold = candidates[0], _told_threshold(null)
-
-    def height(number: int) -> str:
-        return f"{curve[number - 1]:.1f}" + (" or more" if curve[number - 1] >= CLEAR else "")
-
+    density, falls = "the density of the rows", [f"{fall:.1f}" for fall in curve]
     if len(candidates) > 1:
-        shown = sorted({*candidates, max(candidates) + 1} - {1})
+        first, *others = sorted({*candidates, max(candidates) + 1} - {1})
+        told = [f"{first} clusters {density} falls by at least {falls[first - 1]} standard errors"]
+        told += [f"between {number} by {falls[number - 1]}" for number in others]
         return (
-            f"Uncertain: {_listed(sorted(candidates), 'or')} clusters; {k} was chosen. With "
-            f"{_listed(shown, 'and')} clusters, the weakest is separated by "
-            f"{_listed(map(height, shown), 'and')} standard errors of the density. {threshold}"
+            f"Uncertain: {listed(sorted(candidates), 'or')} clusters. Between "
+            f"{listed(told, 'and')}. {threshold} {k} was chosen: one more cluster lowers the fall "
+            "by the largest factor."
         )
     if k == 1:
-        return (
-            f"1 cluster: a second one would be separated by only {height(2)} standard errors of "
-            f"the density. {threshold}"
-        )
+        by = f"by only {falls[1]} standard errors"
+        return f"1 cluster: between 2, {density} would fall {by}. {threshold}"
+    chance = ", which can be chance"
+    if curve[k] > _threshold(null):
+        chance = ": a finer division is possible, but much less clear"
     return (
-        f"{k} clusters: the weakest is separated by {height(k)} standard errors of the density. "
-        f"One more would be separated by {height(k + 1)}. {threshold}"
+        f"{k} clusters: between them {density} falls by at least {falls[k - 1]} standard errors; "
+        f"between {k + 1}, by only {falls[k]}{chance}."
     )
-
-
-def _listed(items: Iterable[Any], word: str) -> str:
-    *others, last = map(str, items)
-    return f"{', '.join(others)} {word} {last}" if others else last

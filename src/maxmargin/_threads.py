@@ -118,7 +118,10 @@ def one_thread() -> Iterator[None]:
             count = library.num_threads
             if count is not None and count > 1:
                 _set_count(library, 1)
-                (_outer if _is_process_wide(library) else own).append((library, count))
+                if library.filepath not in _process_wide:
+                    _process_wide[library.filepath] = _seen_by_others(library)
+                process_wide = _process_wide[library.filepath]
+                (_outer if process_wide else own).append((library, count))
         _inside += 1
         _own.inside = True
     try:
@@ -144,15 +147,13 @@ def _set_count(library: Any, count: int) -> None:
         release(force=True)
 
 
-def _is_process_wide(library: Any) -> bool:
+def _seen_by_others(library: Any) -> bool:
     """Whether another thread sees the limit that this one has set."""
-    if library.filepath not in _process_wide:
-        seen: list[int] = []
-        other = Thread(target=lambda: seen.append(library.num_threads))
-        other.start()
-        other.join()
-        _process_wide[library.filepath] = seen == [1]
-    return _process_wide[library.filepath]
+    seen: list[int] = []
+    other = Thread(target=lambda: seen.append(library.num_threads))
+    other.start()
+    other.join()
+    return seen == [1]
 
 
 def _after_fork() -> None:

@@ -2,7 +2,7 @@
 
 Both classes have the same loop: ``suggest``, answer, ``tell``. :class:`LabelQueries` asks for the
 class of a row, the one whose label is expected to change the answer most
-(``least_squares/_label_questions.py``). :class:`PairQueries` asks whether two rows belong together.
+(``least_squares/_few_labels.py``). :class:`PairQueries` asks whether two rows belong together.
 
 With many clusters, random pairs are mostly cannot-links, which carry little information. Here rows
 are assigned to neighbourhoods: groups of rows with known must-links inside a group and known
@@ -35,7 +35,7 @@ from ._auto import MaxMarginClustering
 from ._core.dedup import make_input
 from ._threads import one_thread
 from .constraints import PairwiseConstraints
-from .least_squares._label_questions import LabelQuestions
+from .least_squares._few_labels import LabelQuestions
 from .least_squares._settings import kind_of_rows
 from .pairwise._questions import excluded_classes, neighbourhoods, suggested_pairs
 
@@ -130,16 +130,14 @@ class PairQueries:
     def constraints(self) -> PairwiseConstraints:
         """All links: the initial ones and the answers "same" and "different"."""
         answers = np.array(self.answers, np.int64).reshape(-1, 3)
-        must = np.concatenate([self.given.must_link, answers[answers[:, 2] == SAME, :2]])
-        cannot = np.concatenate([self.given.cannot_link, answers[answers[:, 2] == DIFFERENT, :2]])
-        n_must = len(must) - len(self.given.must_link)
-        n_cannot = len(cannot) - len(self.given.cannot_link)
-        return PairwiseConstraints(
+        answers = answers[answers[:, 2] != UNKNOWN]
+        given = self.given.links()
+        pairs = np.stack([given.first, given.second], axis=1)
+        return PairwiseConstraints._of_pairs(
             self.given.n_samples,
-            must,
-            cannot,
-            must_weight=np.append(self.given.must_weight, np.ones(n_must)),
-            cannot_weight=np.append(self.given.cannot_weight, np.ones(n_cannot)),
+            np.concatenate([pairs, answers[:, :2]]),
+            np.append(given.same, answers[:, 2] == SAME),
+            np.append(given.weights, np.ones(len(answers))),
         )
 
     def tell(self, pairs: Iterable, answers: Iterable) -> PairQueries:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ._answers import CANNOT, MUST, Answer, read_answers, write_answers
+from ._core.dedup import checked_partial_labels
 from ._core.links import (
     Contradiction,
     Links,
@@ -28,7 +29,7 @@ from ._core.links import (
     recut,
     shortest_chain,
 )
-from ._files import DataError
+from ._files import DataError, plural
 
 __all__ = ["Contradiction", "ContradictionError", "PairwiseConstraints"]
 
@@ -142,11 +143,8 @@ class PairwiseConstraints:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        counts = [
-            f"{len(pairs):,} {name}{'' if len(pairs) == 1 else 's'}"
-            for pairs, name in ((self.must_link, "must-link"), (self.cannot_link, "cannot-link"))
-        ]
-        return f"PairwiseConstraints({self.n_samples}, {', '.join(counts)})"
+        must, cannot = plural(len(self.must_link), "must-link"), len(self.cannot_link)
+        return f"PairwiseConstraints({self.n_samples}, {must}, {plural(cannot, 'cannot-link')})"
 
     # -- made from something else -----------------------------------------------------------------
 
@@ -251,6 +249,14 @@ class PairwiseConstraints:
         kinds = pairs[same], pairs[~same]
         return cls(n_samples, *kinds, must_weight=weights[same], cannot_weight=weights[~same])
 
+    @classmethod
+    def _of_answers(cls, n_samples: int, answers: list[Answer]) -> PairwiseConstraints:
+        """Return the links of answers "same" and "different"."""
+        same = np.array([answer.code == 1 for answer in answers], bool)
+        pairs = np.array([answer[:2] for answer in answers], np.int64).reshape(-1, 2)
+        weights = np.array([answer.weight for answer in answers], float)
+        return cls._of_pairs(n_samples, pairs, same, weights)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the links as csv: ``row_a, row_b, relation, weight`` under a line with n_samples.
 
@@ -270,12 +276,9 @@ class PairwiseConstraints:
         True
         """
         links = self.links()
-        answers = [
-            Answer(a, b, MUST[0] if same else CANNOT[0], weight)
-            for a, b, same, weight in zip(
-                links.first.tolist(), links.second.tolist(), links.same, links.weights.tolist()
-            )
-        ]
+        words = np.where(links.same, MUST[0], CANNOT[0])
+        columns = links.first, links.second, words, links.weights
+        answers = map(Answer, *(column.tolist() for column in columns))
         write_answers(path, self.n_samples, answers)
 
     @classmethod
@@ -299,10 +302,7 @@ class PairwiseConstraints:
         """
         n_samples, answers = read_answers(path, ids=ids)
         try:
-            same = np.array([answer.relation in MUST for answer in answers], bool)
-            pairs = np.array([answer[:2] for answer in answers], np.int64).reshape(-1, 2)
-            weights = np.array([answer.weight for answer in answers], float)
-            return cls._of_pairs(n_samples, pairs, same, weights)
+            return cls._of_answers(n_samples, answers)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from error
 
@@ -389,7 +389,7 @@ class PairwiseConstraints:
             If given, also detect cannot-links that require more clusters. The test is exact for two
             clusters; for more, it searches for a clique of cannot-links.
         partial_labels : array-like of shape (n_samples,), optional
-            Known classes, -1 if unknown.
+            Known classes: numbers from 0, or names; -1, '' or NaN if unknown.
 
         Returns
         -------
@@ -404,8 +404,10 @@ class PairwiseConstraints:
         - row 0
         """
         n, must, cannot = self.n_samples, self.must_link, self.cannot_link
-        if partial_labels is not None:  # one more row per known class, which its rows are linked to
-            known = np.asarray(partial_labels)
+        known = None
+        if partial_labels is not None:
+            known = checked_partial_labels(np.asarray(partial_labels), n, None)[0]
+        if known is not None:  # one more row per known class, which its rows are linked to
             rows = np.flatnonzero(known >= 0)
             classes = (n + np.unique(known[rows])).tolist()
             apart = np.array(list(combinations(classes, 2)), np.int64).reshape(-1, 2)
@@ -499,10 +501,8 @@ class PairwiseConstraints:
     def _checked_labels(self, labels: Any) -> np.ndarray:
         given = np.asarray(labels)
         if given.shape != (self.n_samples,):
-            raise ValueError(
-                f"labels must have one entry for each of the {self.n_samples} rows, got shape "
-                f"{given.shape}."
-            )
+            rows = f"each of the {self.n_samples} rows"
+            raise ValueError(f"labels must have one entry for {rows}, got shape {given.shape}.")
         return given
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from ._files import needed
+from ._steps import as_rows, column_names, last_step, prepared, quietly
 
 __all__ = ["plot_clusters", "plot_comparison", "plot_history", "plot_kernel_weights", "row_margins"]
 
@@ -51,8 +53,7 @@ def row_margins(scores: np.ndarray) -> np.ndarray:
 
 def scored_rows(model: Any, X: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the scores of rows, and their confidence and outliers if the model tells them."""
-    if hasattr(model, "steps"):
-        model, X = model[-1], model[:-1].transform(X)
+    model, X = last_step(model), prepared(model, X)
     if hasattr(model, "_calibration"):
         found = np.asarray(model._certainty_columns(X, with_scores=True))
         outliers = found[:, -1] <= model._outliers.level
@@ -98,11 +99,9 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     'column 0'
     """
     ax = _axes(ax)
-    X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have rows and columns, got an array of {X.ndim} dimension(s).")
-    names = list(getattr(X, "columns", [])) or [f"column {j}" for j in range(X.shape[1])]
-    scores = _quietly(model.decision_function, X)
+    X = as_rows(X)
+    names = column_names(X)
+    scores = quietly(model.decision_function, X)
     clusters = scores.argmax(axis=1)
     colours = clusters if labels is None else np.asarray(labels)
     margins = row_margins(scores)
@@ -111,7 +110,7 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     if X.shape[1] == 2 and not sparse.issparse(X) and _all_numbers(X):
         points = np.asarray(X, dtype=float)
         _draw_regions(ax, model, points)
-        _name_axes(ax, str(names[0]), str(names[1]))
+        _name_axes(ax, *names)
     else:
         points, x_name, y_name = _project(_model_space(model, X), scores)
         _name_axes(ax, x_name, y_name)
@@ -148,7 +147,7 @@ def plot_history(model: Any, ax: Any = None) -> Any:
     'objective'
     """
     ax = _axes(ax)
-    model = _last_step(model)
+    model = last_step(model)
     history = np.asarray(model.history_, dtype=float)
     steps = np.arange(len(history))
     dotted = "o-" if len(history) <= 60 else "-"
@@ -204,8 +203,9 @@ def plot_comparison(
             color=INK,
         )  # fmt: skip
     _name_axes(ax, f"error of {baseline_name}", "error of maxmargin")
-    ax.set_xscale("function", functions=(_root, np.square))
-    ax.set_yscale("function", functions=(_root, np.square))
+    roots = (lambda values: np.sqrt(np.maximum(values, 0))), np.square
+    ax.set_xscale("function", functions=roots)
+    ax.set_yscale("function", functions=roots)
     ticks = [tick for tick in (0, 1, 5, 10, 20, 30, 40, 60, 80) if tick < high]
     for axis, set_limits in ((ax.xaxis, ax.set_xlim), (ax.yaxis, ax.set_ylim)):
         axis.set_ticks(ticks, [f"{tick} %" for tick in ticks])
@@ -215,29 +215,7 @@ def plot_comparison(
 
 
 def plot_parameter_choice(choice: Any, ax: Any = None) -> Any:
-    """Plot the score of every gamma and ridge and mark the best.
-
-    Parameters
-    ----------
-    choice : ParameterChoice
-        From :func:`maxmargin.select_parameters`.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to plot on; None creates a figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from maxmargin.display import plot_parameter_choice
-    >>> rows = [{"gamma": g, "ridge": r, "score": g * r} for g in (0.1, 0.2) for r in (1, 2)]
-    >>> choice = SimpleNamespace(table=rows, best={"gamma": 0.2, "ridge": 2})
-    >>> plot_parameter_choice(choice).get_xlabel()
-    'ridge'
-    """
+    """Plot the score of every gamma and ridge of a `ParameterChoice` and mark the best."""
     ax = _axes(ax)
     gammas = sorted({row["gamma"] for row in choice.table})
     ridges = sorted({row["ridge"] for row in choice.table})
@@ -262,31 +240,8 @@ def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
 
     Without an estimator: the curve is the separation of the weakest of k clusters; the dashed
     line is that of two clusters in data without clusters. With an estimator: the band is one
-    standard deviation of the agreement between two subsamples; numbers above the dashed line count
-    as nearly as stable as the best.
-
-    Parameters
-    ----------
-    choice : ClusterNumberChoice
-        From :func:`maxmargin.choose_n_clusters`.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to plot on; None creates a figure.
-    nearly : float, default=0.85
-        Height of the dashed line for stability, relative to the highest one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from maxmargin import choose_n_clusters
-    >>> from maxmargin.display import plot_n_clusters
-    >>> choice = choose_n_clusters(load_iris().data, random_state=0)
-    >>> plot_n_clusters(choice).get_xlabel()
-    'number of clusters'
+    standard deviation of the agreement between two subsamples; numbers above the dashed line, at
+    `nearly` times the highest one, count as nearly as stable as the best.
     """
     ax = _axes(ax)
     k = choice.k_values
@@ -294,11 +249,11 @@ def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
     doubt = " (uncertain)" if choice.uncertain else ""
     name = f"{choice.n_clusters} cluster{'s' * (choice.n_clusters > 1)}{doubt}"
     if choice.separation is not None:
-        heights, unit = choice.separation, "separation of the weakest cluster (standard errors)"
-        ax.plot(k, heights, "o-", color=COLOURS[0], lw=1.6, ms=4, label="weakest of k clusters")
+        heights, unit = choice.separation, "fall of the density (standard errors)"
+        ax.plot(k, heights, "o-", color=COLOURS[0], lw=1.6, ms=4, label="between k clusters")
         level = choice.without_clusters[0]
         if np.isfinite(level):
-            told = {"label": "second of data without clusters"}
+            told = {"label": "data without clusters"}
             ax.axhline(level, color="#AAAAAA", lw=1, ls=(0, (4, 3)), zorder=0, **told)
         ax.set_ylim(0.0, 1.05 * float(heights.max()))
     else:
@@ -317,55 +272,31 @@ def plot_n_clusters(choice: Any, ax: Any = None, nearly: float = 0.85) -> Any:
     ax.plot(k[at], heights[at], "o", label=name, **ring)
     _name_axes(ax, "number of clusters", unit)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    ax.legend(frameon=False, fontsize=9, loc="best")
     return ax
-
-
-def _root(values: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.maximum(values, 0))
 
 
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            'plots need matplotlib; install it: pip install "maxmargin[plot]"'
-        ) from error
+    pyplot = needed("matplotlib.pyplot", "plot")
     return pyplot.subplots(figsize=(6.4, 4.8), layout="constrained")[1]
-
-
-def _last_step(model: Any) -> Any:
-    return model[-1] if hasattr(model, "steps") else model
 
 
 def _all_numbers(X: Any) -> bool:
     kinds = X.dtypes if hasattr(X, "dtypes") else [X.dtype]
-    return all(getattr(dtype, "kind", "O") in "biuf" for dtype in kinds) and not _has_missing(X)
-
-
-def _has_missing(X: Any) -> bool:
-    return bool(np.isnan(np.asarray(X, dtype=float)).any())
+    numeric = all(getattr(dtype, "kind", "O") in "biuf" for dtype in kinds)
+    return numeric and not np.isnan(np.asarray(X, dtype=float)).any()
 
 
 def _model_space(model: Any, X: Any) -> Any:
     """Return rows as the model compares them: prepared, standardised and whitened."""
-    if hasattr(model, "steps"):
-        X, model = model[:-1].transform(X), model[-1]
+    X = prepared(model, X)
     X = X if sparse.issparse(X) else np.asarray(X)
-    features = getattr(getattr(model, "feature_map_", None), "metric", None)
+    features = getattr(getattr(last_step(model), "feature_map_", None), "metric", None)
     if features is None or sparse.issparse(X) or features.kernels[0].kernel == "precomputed":
         return X
     return features.kernels[0].points(X)
-
-
-def _quietly(method: Any, X: Any) -> np.ndarray:
-    """Call a fitted method on an array without the warning about missing feature names."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return method(X)
 
 
 def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
@@ -373,12 +304,11 @@ def _project(X: Any, scores: np.ndarray) -> tuple[np.ndarray, str, str]:
     from sklearn.decomposition import PCA
 
     by_margin = scores.shape[1] == 2 or X.shape[1] == 1
-    n_components = 1 if by_margin else 2
     if X.shape[1] == 1:
-        main = X.toarray() if sparse.issparse(X) else X
+        main, x_name = X.toarray() if sparse.issparse(X) else X, "the column"
     else:
-        main = PCA(n_components, svd_solver="arpack", random_state=0).fit_transform(X)
-    x_name = "the column" if X.shape[1] == 1 else "first principal component"
+        pca = PCA(1 if by_margin else 2, svd_solver="arpack", random_state=0)
+        main, x_name = pca.fit_transform(X), "first principal component"
     if not by_margin:
         return main, x_name, "second principal component"
     if scores.shape[1] == 2:
@@ -403,7 +333,7 @@ def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
     pad = np.where(high > low, 0.06 * (high - low), 1.0)
     x, y = (np.linspace(a, b, GRID) for a, b in zip(low - pad, high + pad))
     grid = np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])
-    scores = _quietly(model.decision_function, grid)
+    scores = quietly(model.decision_function, grid)
     n_clusters = scores.shape[1]
     winner = scores.argmax(axis=1).reshape(GRID, GRID)
     levels = np.arange(n_clusters + 1) - 0.5
@@ -413,16 +343,14 @@ def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
     margins = [-width, width] if n_clusters == 2 else [width]
     for j in range(n_clusters if n_clusters > 2 else n_clusters - 1):
         lead = _lead(scores, j).reshape(GRID, GRID)
-        _contours(ax, x, y, lead, [0], linewidths=1.4, linestyles="solid")
-        _contours(ax, x, y, lead, margins, linewidths=0.9, linestyles="dashed")
+        for heights, line, style in (([0], 1.4, "solid"), (margins, 0.9, "dashed")):
+            inside = [height for height in heights if lead.min() < height < lead.max()]
+            if inside:
+                ax.contour(
+                    x, y, lead, inside, colors=INK, zorder=1, linewidths=line, linestyles=style
+                )
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(y[0], y[-1])
-
-
-def _contours(ax: Any, x: np.ndarray, y: np.ndarray, z: np.ndarray, levels: list, **style) -> None:
-    inside = [level for level in levels if z.min() < level < z.max()]
-    if inside:
-        ax.contour(x, y, z, levels=inside, colors=INK, zorder=1, **style)
 
 
 def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.ndarray) -> None:

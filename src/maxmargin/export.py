@@ -76,22 +76,13 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
     graph.add("Identity", scores, output="scores")
     graph.add("ArgMax", scores, output="label", axis=1, keepdims=0)
     helper, kinds = onnx.helper, onnx.TensorProto
-    k = len(steps[-1]._paths)
-    made = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "maxmargin",
-            [helper.make_tensor_value_info("X", kinds.DOUBLE, [None, steps[0].n_features_in_])],
-            [
-                helper.make_tensor_value_info("label", kinds.INT64, [None]),
-                helper.make_tensor_value_info("scores", kinds.DOUBLE, [None, k]),
-            ],
-            graph.constants,
-        ),
-        producer_name="maxmargin",
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-    )
+    info = helper.make_tensor_value_info
+    inputs = [info("X", kinds.DOUBLE, [None, steps[0].n_features_in_])]
+    scores_info = info("scores", kinds.DOUBLE, [None, len(steps[-1]._paths)])
+    outputs = [info("label", kinds.INT64, [None]), scores_info]
+    whole = helper.make_graph(graph.nodes, "maxmargin", inputs, outputs, graph.constants)
+    opset = {"opset_imports": [helper.make_opsetid("", OPSET)], "ir_version": IR_VERSION}
+    made = helper.make_model(whole, producer_name="maxmargin", **opset)
     onnx.checker.check_model(made)
     if path is not None:
         with atomic_write(path) as partial:
@@ -118,6 +109,14 @@ class _Graph:
         """Add the sum of results."""
         return reduce(lambda a, b: self.add("Add", a, b), parts)
 
+    def beside(self, parts: list[str]) -> str:
+        """Add the columns of results beside each other."""
+        return parts[0] if len(parts) == 1 else self.add("Concat", *parts, axis=1)
+
+    def zero(self, rows: str) -> str:
+        """Add a column of zeros."""
+        return self.add("Mul", self.add("ReduceSum", rows, np.array([1]), keepdims=1), 0.0)
+
     def top(self, values: str, count: int) -> tuple[str, str]:
         """Add the largest values of every row, and their places."""
         found = f"top{len(self.nodes)}", f"places{len(self.nodes)}"
@@ -139,14 +138,12 @@ def _scores(graph: _Graph, model: Any, rows: str) -> str:
     features = model.feature_map_
     coef, levels, paths = Model(features, model.coef_, model.intercept_, model._paths).shared()
     if not len(coef):  # one cluster
-        zero = graph.add("Mul", graph.add("ReduceSum", rows, np.array([1]), keepdims=1), 0.0)
-        return graph.add("MatMul", zero, np.zeros((1, len(paths))))
+        return graph.add("MatMul", graph.zero(rows), np.zeros((1, len(paths))))
     if isinstance(features, MixedMap):
-        found = graph.add("Add", _mixed(graph, features, coef.T, rows), levels)
+        found = _mixed(graph, features, coef.T, rows)
     else:
-        found = graph.add(
-            "Add", graph.add("MatMul", _values(graph, features, rows), coef.T), levels
-        )
+        found = graph.add("MatMul", _values(graph, features, rows), coef.T)
+    found = graph.add("Add", found, levels)
     if paths.shape[0] == paths.shape[1]:
         return found
     columns = []
@@ -163,8 +160,7 @@ def _values(graph: _Graph, features: Any, rows: str) -> str:
     if isinstance(features, SplitModels):
         if features.pairwise:
             raise ValueError("to_onnx cannot export kernel='precomputed'.")
-        columns = [_lead(graph, model, rows) for model in features.models]
-        return columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
+        return graph.beside([_lead(graph, model, rows) for model in features.models])
     if isinstance(features, FeatureStack):
         parts = []
         for spec, one in zip(features.specs, features.maps):
@@ -172,7 +168,7 @@ def _values(graph: _Graph, features: Any, rows: str) -> str:
             if spec.columns is not None:
                 own = graph.add("Gather", rows, np.asarray(spec.columns), axis=1)
             parts.append(_values(graph, one, own))
-        return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
+        return graph.beside(parts)
     if not isinstance(features, FeatureMap):
         raise ValueError(
             "to_onnx cannot export a model that was fitted with known labels of every cluster; fit "
@@ -189,8 +185,7 @@ def _values(graph: _Graph, features: Any, rows: str) -> str:
 def _lead(graph: _Graph, model: Any, rows: str) -> str:
     """Add half the lead of side 1 of a two-way model; -1 if it has none."""
     if model is None:
-        zero = graph.add("Mul", graph.add("ReduceSum", rows, np.array([1]), keepdims=1), 0.0)
-        return graph.add("Sub", zero, 1.0)
+        return graph.add("Sub", graph.zero(rows), 1.0)
     return graph.add("MatMul", _scores(graph, model, rows), np.array([[-0.5], [0.5]]))
 
 
@@ -218,9 +213,8 @@ def _neighbours(graph: _Graph, features: MixedMap, points: str, K: str, values: 
         near = graph.add("Sub", near, _self_kernel(graph, kernel, points))
         largest = float(np.abs(features.diagonal).max())
     top, places = graph.top(near, features.n_neighbors)
-    mean = graph.add(
-        "ReduceMean", graph.add("Gather", values, places, axis=0), axes=[1], keepdims=0
-    )
+    nearest = graph.add("Gather", values, places, axis=0)
+    mean = graph.add("ReduceMean", nearest, axes=[1], keepdims=0)
     first = graph.add("Gather", places, np.array(0), axis=1)
     own = graph.add("Gather", values, first, axis=0)
     is_own = graph.add("Greater", graph.add("Gather", top, np.array([0]), axis=1), -SAME * largest)
@@ -247,7 +241,8 @@ def _kernel(graph: _Graph, features: FeatureMap, points: str) -> str:
         values = [graph.add("Exp", graph.add("Mul", D, float(gamma))) for gamma in gammas]
         return graph.add("Mul", graph.total(values), 1.0 / len(values))
     if features.kernel == "cosine":
-        points = graph.add("Div", points, graph.add("Max", _norms(graph, points), 1e-300))
+        norms = graph.add("Sqrt", _squares(graph, points))
+        points = graph.add("Div", points, graph.add("Max", norms, 1e-300))
         squares = np.sqrt((landmarks**2).sum(axis=1, keepdims=True))
         landmarks = landmarks / np.where(squares > 0, squares, 1.0)
     return _of_products(graph, features, graph.add("MatMul", points, landmarks.T))
@@ -273,10 +268,6 @@ def _self_kernel(graph: _Graph, features: FeatureMap, points: str) -> str:
 
 def _squares(graph: _Graph, points: str) -> str:
     return graph.add("ReduceSum", graph.add("Mul", points, points), np.array([1]), keepdims=1)
-
-
-def _norms(graph: _Graph, points: str) -> str:
-    return graph.add("Sqrt", _squares(graph, points))
 
 
 def _negative_squares(graph: _Graph, points: str, landmarks: np.ndarray) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 from sklearn.compose import ColumnTransformer
+from sklearn.utils import _safe_indexing
 
-from ._files import needed
+from ._data.sheet import absent_columns
+from ._files import DataError, listed, needed, plural
+from ._steps import as_rows, column_names, quietly
 from ._threads import one_thread
 from .tables import KINDS, typed_column
 
@@ -82,26 +85,23 @@ def explain_clusters(model: Any, X: Any, feature_names: Any = None, *, labels: A
     [[0, 'height', -8.0], [1, 'height', 8.0]]
     """
     pd = needed("pandas")
-    X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have rows and columns, got an array of {X.ndim} dimension(s).")
-    names = _names(X, feature_names)
+    X = as_rows(X)
+    names = column_names(X, feature_names)
     used, kinds = _used_columns(model, X)
-    names = [names[j] for j in used]
-    labels = np.asarray(_predicted(model, X) if labels is None else labels)
+    labels = np.asarray(quietly(model.predict, X) if labels is None else labels)
     if labels.shape != (X.shape[0],):
         raise ValueError(f"labels must have one value for each of the {X.shape[0]} rows of X.")
     clusters = np.unique(labels[labels >= 0]).tolist()
     records = [
-        {"cluster": cluster, "feature": name, **profile}
-        for j, name in zip(used, names)
-        for cluster, profile in zip(clusters, _profiles(_column(X, j), kinds[j], labels, clusters))
+        {"cluster": cluster, "feature": names[j], **profile}
+        for j in used
+        for cluster, profile in zip(clusters, _profiles(X, j, kinds[j], labels, clusters))
     ]
     order = ["cluster", "feature", "difference", "importance", "typical", "rest", "kind"]
     table = pd.DataFrame(records, columns=order).astype({"difference": float})
     strength = 2 * ndtr(table["difference"].abs() / 2) - 1
     chosen = np.array(used)
-    if len(names) > WIDE:
+    if len(used) > WIDE:
         best = strength.groupby(table["cluster"]).nlargest(TOP).index.get_level_values(-1)
         chosen = chosen[np.unique(best // len(clusters))]
     with one_thread():  # setting and restoring the limit in every prediction takes a third of it
@@ -137,8 +137,8 @@ def describe_clusters(
     list of str
         One sentence for each cluster that has rows. It has the first ``n_features`` columns of
         :func:`explain_clusters` that differ from the other rows by at least half a standard
-        deviation, or whose importance is at least 0.1: the cluster is "decided by" those that
-        are important although their means are similar.
+        deviation, and those whose importance is at least 0.1: they "matter", though the cluster
+        is similar to the other rows on average, for example because it lies between them.
 
     Examples
     --------
@@ -150,10 +150,7 @@ def describe_clusters(
     >>> describe_clusters(model, iris.data, n_features=1)[1]
     'cluster 1: low petal length (cm); 50 rows'
     """
-    if labels is None:
-        X = X if sparse.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
-        labels = _predicted(model, X)
-    labels = np.asarray(labels)
+    labels = np.asarray(quietly(model.predict, as_rows(X)) if labels is None else labels)
     if table is None:
         table = explain_clusters(model, X, feature_names, labels=labels)
     sentences = []
@@ -162,12 +159,13 @@ def describe_clusters(
         differs = {row["feature"]: abs(row["difference"]) >= NOTABLE for row in rows}
         top = [r for r in rows if differs[r["feature"]] or r["importance"] >= DECISIVE][:n_features]
         told = [_phrase(row) for row in top if differs[row["feature"]]]
-        if decide := [row["feature"] for row in top if not differs[row["feature"]]]:
-            told.append(f"decided by {' and '.join(decide)} with a similar mean")
-        told = told or ["no column is high or low"]
-        count = int(np.count_nonzero(labels == cluster))
-        noun = "row" if count == 1 else "rows"
-        sentences.append(f"cluster {cluster}: {', '.join(told)}; {count:,} {noun}")
+        parts = [", ".join(told)] if told else []
+        if matter := [row["feature"] for row in top if not differs[row["feature"]]]:
+            verb = "matters" if len(matter) == 1 else "matter"
+            parts.append(f"{listed(matter, 'and')} {verb}, though similar on average")
+        parts = parts or ["no column is high or low"]
+        size = plural(int(np.count_nonzero(labels == cluster)), "row")
+        sentences.append(f"cluster {cluster}: {'; '.join([*parts, size])}")
     return sentences
 
 
@@ -181,85 +179,59 @@ def _phrase(row: dict[str, Any]) -> str:
     return f"{high if row['difference'] > 0 else low} {row['feature']}"
 
 
-def _names(X: Any, given: Any) -> list[str]:
-    n_columns = X.shape[1]
-    if given is None:
-        given = getattr(X, "columns", [f"column {j}" for j in range(n_columns)])
-    names = [str(name) for name in given]
-    if len(names) != n_columns:
-        raise ValueError(f"feature_names has {len(names)} names; X has {n_columns} columns.")
-    return names
-
-
 def _used_columns(model: Any, X: Any) -> tuple[list[int], list[str | None]]:
     """Return the columns that a pipeline does not leave out, and the kinds of all, if it says."""
     kinds: list[str | None] = [None if hasattr(X, "iloc") else "number"] * X.shape[1]
     first = model[0] if hasattr(model, "steps") else None
     if not isinstance(first, ColumnTransformer) or not hasattr(X, "iloc"):
         return list(range(X.shape[1])), kinds
-    used, names = set(), list(X.columns)
+    names = list(X.columns)
+    steps: dict[str, str] = {}  # of each column
     for step, transformer, _ in first.transformers_:
         if transformer != "drop":
-            for i in first._transformer_to_input_indices[step]:
-                j = names.index(first.feature_names_in_[i])
-                used.add(j)
-                kind = step.partition(" ")[0]  # of a pipeline of table_pipeline
-                kinds[j] = kind if kind in KINDS else kinds[j]
-    return sorted(used), kinds
-
-
-def _predicted(model: Any, X: Any) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return np.asarray(model.predict(X))
-
-
-def _column(X: Any, j: int) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[:, j]
-    return X[:, [j]].toarray().ravel() if sparse.issparse(X) else X[:, j]
+            places = first._transformer_to_input_indices[step]
+            steps |= dict.fromkeys(first.feature_names_in_[places].tolist(), step)
+    if lost := absent_columns(list(steps), names):
+        raise DataError(*lost)
+    for name, step in steps.items():
+        kind = step.partition(" ")[0]  # of a pipeline of table_pipeline
+        if kind in KINDS:
+            kinds[names.index(name)] = kind
+    return sorted(map(names.index, steps)), kinds
 
 
 # -- one column of all clusters --------------------------------------------------------------------
 
 
 def _profiles(
-    values: Any, kind: str | None, labels: np.ndarray, clusters: list
-) -> list[dict[str, Any]]:
-    """Return difference, typical value and that of the other rows for each cluster."""
-    if hasattr(values, "iloc"):
-        kind, values = typed_column(values, kind)
-    if kind == "text":
-        about = _about_text(values, labels, clusters)
-    elif kind == "category":
-        about = _about_category(values, labels, clusters)
+    X: Any, j: int, kind: str | None, labels: np.ndarray, clusters: list
+) -> Iterator[dict[str, Any]]:
+    """Yield difference, typical value and that of the other rows for each cluster."""
+    if hasattr(X, "iloc"):
+        kind, values = typed_column(X.iloc[:, j], kind)
     else:
-        about = _about_numbers(values, labels, clusters, kind)
-    return [
-        {"difference": difference, "importance": np.nan, "typical": typical, "rest": rest}
-        | {"kind": kind}
-        for difference, typical, rest in about
-    ]
+        values = X[:, [j]].toarray().ravel() if sparse.issparse(X) else X[:, j]
+    about = {"text": _about_text, "category": _about_category, "date": _about_dates}
+    found = about.get(str(kind), _about_numbers)(values, labels, clusters)
+    for difference, typical, rest in found:
+        yield {"difference": difference, "typical": typical, "rest": rest, "kind": kind}
 
 
-def _about_numbers(values: Any, labels: np.ndarray, clusters: list, kind: str | None) -> Any:
-    pd = needed("pandas")
-    dates, numbers = kind == "date", pd.Series(values)
-    if dates:
-        origin = numbers.min()
-        numbers = (numbers - origin).dt.total_seconds()
-    numbers = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+def _about_numbers(values: Any, labels: np.ndarray, clusters: list) -> Any:
+    numbers = needed("pandas").Series(values).to_numpy(dtype=np.float64, na_value=np.nan)
     given = np.isfinite(numbers)
     for cluster in clusters:
         own = numbers[given & (labels == cluster)]
         rest = numbers[given & (labels != cluster)]
-        middle: list[Any] = [_middle(part) for part in (own, rest)]
-        if dates:
-            middle = [
-                None if np.isnan(m) else (origin + pd.Timedelta(seconds=m)).strftime("%Y-%m-%d")
-                for m in middle
-            ]
-        yield standardised_difference(own, rest), *middle
+        yield standardised_difference(own, rest), _middle(own), _middle(rest)
+
+
+def _about_dates(values: Any, labels: np.ndarray, clusters: list) -> Any:
+    pd, origin = needed("pandas"), values.min()
+    seconds = (values - origin).dt.total_seconds()
+    for difference, *middle in _about_numbers(seconds, labels, clusters):
+        days = (origin + pd.Timedelta(seconds=m) if m == m else None for m in middle)
+        yield difference, *(day and day.strftime("%Y-%m-%d") for day in days)
 
 
 def _middle(values: np.ndarray) -> float:
@@ -284,8 +256,12 @@ def standardised_difference(own: np.ndarray, rest: np.ndarray) -> float:
     difference = float(own.mean() - rest.mean())
     n = len(own) + len(rest)
     within = (len(own) * own.var() + len(rest) * rest.var()) / n
-    # Constant in both: the difference counts as ten standard deviations.
-    return float(difference / max(np.sqrt(within), abs(difference) / 10)) if difference else 0.0
+    return _in_deviations(difference, within)
+
+
+def _in_deviations(difference: float, variance: float) -> float:
+    """Return a difference in standard deviations: ten if there is no variance."""
+    return difference / max(float(np.sqrt(variance)), abs(difference) / 10) if difference else 0.0
 
 
 def _about_category(values: Any, labels: np.ndarray, clusters: list) -> Any:
@@ -302,8 +278,11 @@ def _about_category(values: Any, labels: np.ndarray, clusters: list) -> Any:
         best = np.lexsort((names, -np.round(a - b, 12)))[0]
         within = (own.sum() * a * (1 - a) + rest.sum() * b * (1 - b))[best] / total.sum()
         rise = float(a[best] - b[best]) if rest.sum() else 0.0
-        difference = rise / max(np.sqrt(within), abs(rise) / 10) if rise else 0.0
-        yield difference, f"{names[best]} ({a[best]:.0%})", f"{names[best]} ({b[best]:.0%})"
+        yield (
+            _in_deviations(rise, within),
+            f"{names[best]} ({a[best]:.0%})",
+            f"{names[best]} ({b[best]:.0%})",
+        )
 
 
 def _about_text(values: Any, labels: np.ndarray, clusters: list) -> Any:
@@ -356,13 +335,13 @@ def _importance(
     order = _random_order(X)
     n = min(len(order), int(np.clip(PREDICTIONS / (SHIFTS * len(chosen)), FEW, MANY)))
     rows = order[:n]
-    sample = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    before, of_sample = _predicted(model, sample), labels[rows]
+    sample = _safe_indexing(X, rows)
+    before, of_sample = quietly(model.predict, sample), labels[rows]
     for j in chosen:
         changed = np.zeros(n)
         for shift in range(1, SHIFTS + 1):
             moved = (np.arange(n) + shift * n // (SHIFTS + 1)) % n
-            changed += _predicted(model, _replaced(sample, j, moved)) != before
+            changed += quietly(model.predict, _replaced(sample, j, moved)) != before
         for i, cluster in enumerate(clusters):
             own = of_sample == cluster
             shares[i, j] = changed[own].mean() / SHIFTS if own.any() else np.nan

@@ -6,7 +6,6 @@ lists all of them.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from ._data.blocks import RowBlocks
-from ._data.csv_text import MISSING, number
+from ._data.csv_text import MISSING, number, write_csv
 from ._data.formats import open_frame, open_sheet
 from ._data.sheet import Wish
 from ._files import DataError, atomic_write, check_suffix, needed
@@ -51,13 +50,6 @@ class Table:
         The values of the label column, if one was requested.
     source : str
         The file's name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.io import Table
-    >>> Table(np.eye(2), None, ("a", "b"), None, "memory").column_names
-    ('a', 'b')
     """
 
     X: Any
@@ -133,9 +125,9 @@ def read_rows(
         raise DataError(f"{path}: {finding.what}", finding.remedy)
     return Table(
         sheet.X,
-        sheet.kept.get(sheet.id_column) if sheet.id_column else None,
+        sheet.kept.get(sheet.id_column),
         sheet.names if sheet.named else None,
-        sheet.kept.get(label_column) if label_column else None,
+        sheet.kept.get(label_column),
         str(path),
     )
 
@@ -181,23 +173,18 @@ def read_table(
     ([31.5, nan], [2020, 2021])
     """
     given: dict[str, Any] = {"id_column": id_column, "label_column": label_column}
-    given["drop"] = tuple(drop)
-    chosen = None if columns is None else tuple(columns)
-    wish = Wish(**given, columns=chosen, header=header)
+    given |= {"drop": tuple(drop), "header": header}
+    wish = Wish(**given, columns=None if columns is None else tuple(columns))
     kind, sheet = open_frame(Path(path), format, wish)
     if sheet is None:
-        return read_rows(path, **given, header=header, format=kind)
-    frame, id_column = sheet.X, sheet.id_column
+        return read_rows(path, **given, format=kind)
+    frame, special = sheet.X, {sheet.id_column, label_column} - {None}
     if len(frame) == 0:
         raise DataError(f"{path}: {NO_ROWS[0]}", NO_ROWS[1])
-    kept = {
-        name: frame.pop(name).to_numpy(dtype=object)
-        for name in dict.fromkeys((id_column, label_column))
-        if name is not None
-    }
-    for finding in bad_ids(kept[id_column]) if id_column else ():
+    kept: dict[Any, np.ndarray] = {name: frame.pop(name).to_numpy(dtype=object) for name in special}
+    ids, labels = kept.get(sheet.id_column), kept.get(label_column)
+    for finding in () if ids is None else bad_ids(ids):
         raise DataError(f"{path}: {finding.what}", finding.remedy)
-    ids, labels = (kept.get(name) if name else None for name in (id_column, label_column))
     names = tuple(frame.columns) if sheet.named else None
     return Table(frame, ids, names, labels, str(path))
 
@@ -319,17 +306,12 @@ def write_labels(
     1,1,0.25
     """
     columns = {"row": np.arange(len(labels))} if ids is None else {id_name: np.asarray(ids)}
-    columns["cluster"] = np.asarray(labels)
-    if classes is not None:
-        columns["class"] = np.asarray(classes)
-    if margins is not None:
-        columns["margin"] = np.asarray(margins)
-    if confidence is not None:
-        columns["confidence"] = np.asarray(confidence)
-    if outliers is not None:
-        columns["outlier"] = np.asarray(outliers).astype(np.int8)
+    outliers = None if outliers is None else np.asarray(outliers).astype(np.int8)
+    given = {"cluster": labels, "class": classes, "margin": margins, "confidence": confidence}
+    given["outlier"] = outliers
+    columns |= {name: np.asarray(kept) for name, kept in given.items() if kept is not None}
     if not isinstance(path, str | os.PathLike):
-        _write_csv(path, columns)
+        write_csv(path, columns)
         return
     suffix = check_suffix(path, LABEL_SUFFIXES)
     with atomic_write(path) as partial:
@@ -339,10 +321,4 @@ def write_labels(
             needed("pyarrow.parquet").write_table(needed("pyarrow").table(columns), partial)
         else:
             with open(partial, "w", encoding="utf-8", newline="") as file:
-                _write_csv(file, columns)
-
-
-def _write_csv(file: TextIO, columns: dict[str, np.ndarray]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values())))
+                write_csv(file, columns)

@@ -38,24 +38,13 @@ def _contingency(y_true, labels) -> np.ndarray:
     return contingency_matrix(y_true, labels)
 
 
-def _cluster_classes(table: np.ndarray, mapping: str) -> np.ndarray:
-    """Return the class assigned to each cluster, -1 for an unmatched cluster."""
+def _hits(table: np.ndarray, mapping: str) -> float:
+    """Return the sum of the entries of every cluster and its class."""
     if mapping == "majority":
-        return table.argmax(axis=0)
+        return float(table.max(axis=0).sum())
     if mapping != "one-to-one":
         raise ValueError(f"mapping must be 'one-to-one' or 'majority', got {mapping!r}.")
-    classes, clusters = linear_sum_assignment(-table)
-    out = np.full(table.shape[1], -1)
-    out[clusters] = classes
-    return out
-
-
-def _hits_per_class(table: np.ndarray, mapping: str) -> np.ndarray:
-    hits = np.zeros(table.shape[0])
-    for cluster, assigned in enumerate(_cluster_classes(table, mapping)):
-        if assigned >= 0:
-            hits[assigned] += table[assigned, cluster]
-    return hits
+    return float(table[linear_sum_assignment(table, maximize=True)].sum())
 
 
 def clustering_accuracy(y_true, labels, mapping: str = "one-to-one") -> float:
@@ -83,7 +72,7 @@ def clustering_accuracy(y_true, labels, mapping: str = "one-to-one") -> float:
     1.0
     """
     table = _contingency(y_true, labels)
-    return float(_hits_per_class(table, mapping).sum() / table.sum())
+    return _hits(table, mapping) / float(table.sum())
 
 
 def clustering_error(y_true, labels, mapping: str = "one-to-one") -> float:
@@ -133,7 +122,7 @@ def balanced_clustering_error(y_true, labels, mapping: str = "one-to-one") -> fl
     """
     table = _contingency(y_true, labels)
     recall = table / table.sum(axis=1, keepdims=True)
-    return float(1.0 - _hits_per_class(recall, mapping).sum() / table.shape[0])
+    return 1.0 - _hits(recall, mapping) / len(table)
 
 
 def rand_index(y_true, labels) -> float:

@@ -15,14 +15,13 @@ from threadpoolctl import threadpool_limits
 from ._cluster_number import ClusterNumberChoice, check_count, stable_number
 from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
-from ._data.source import table_hint
+from ._data.source import raise_with_hint
 from ._separated_number import number_of_clusters
 from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
-from .least_squares._fit import kernel_map
-from .least_squares._label_search import search_labels
-from .least_squares._settings import Settings, label_problem, search_settings
-from .least_squares._similarity import factor_dtype, kernel_matrix, similarity_of
+from .least_squares._label_search import label_problem, search_labels, search_settings
+from .least_squares._settings import Settings
+from .least_squares._similarity import factor_dtype, kernel_map, kernel_matrix, similarity_of
 from .least_squares._starts import random_starts
 
 __all__ = ["ClusterNumberChoice", "ParameterChoice", "choose_n_clusters", "select_parameters"]
@@ -176,9 +175,10 @@ def choose_n_clusters(
 
     Without an estimator, clusters are modes of the density of any shape, and the number is where
     their separation falls most (see :class:`maxmargin.model_selection.ClusterNumberChoice`). This
-    takes less time than one fit. For rows of mostly zeros, such as word counts, the number is that
-    of stable k-means clusters of their leading singular vectors. With an estimator, the number is
-    chosen by the stability of its clusters under subsampling.
+    takes less time than one fit. Columns of very different scales are standardised, as in a fit of
+    :class:`maxmargin.MaxMarginClustering`. For rows of mostly zeros, such as word counts, the
+    number is that of stable k-means clusters of their leading singular vectors. With an estimator,
+    the number is chosen by the stability of its clusters under subsampling.
 
     Parameters
     ----------
@@ -215,8 +215,11 @@ def choose_n_clusters(
     >>> choice.n_clusters, choice.uncertain
     (4, False)
     """
-    with table_hint(X, "choose_n_clusters(table_pipeline(X, estimator)[:-1].fit_transform(X))"):
+    try:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    except (ValueError, TypeError) as error:
+        call = "choose_n_clusters(table_pipeline(X, estimator)[:-1].fit_transform(X))"
+        raise_with_hint(error, X, call)
     if estimator is not None:
         most = 1000 if max_samples is None else max_samples
         return stable_number(X, estimator, k_range, n_subsamples, most, random_state)

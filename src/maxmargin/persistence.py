@@ -31,31 +31,36 @@ TRUSTED = (
     "maxmargin._bisecting.BisectingMarginClustering",
     "maxmargin._bisecting.SplitModels",
     "maxmargin._core.features.FeatureMap",
+    "maxmargin._texts.TextAxes",
+    "maxmargin._texts.Words",
     "maxmargin.alternating._estimator.AlternatingMarginClustering",
     "maxmargin.constraints.PairwiseConstraints",
     "maxmargin.cutting_plane._estimator.CuttingPlaneMarginClustering",
     "maxmargin.cutting_plane._kernel_list.FeatureStack",
     "maxmargin.cutting_plane._kernel_list.KernelSpec",
     "maxmargin.cutting_plane._multiple_kernel.MultipleKernelMarginClustering",
+    "maxmargin.least_squares._confidence.Alternative",
     "maxmargin.least_squares._confidence.Calibration",
+    "maxmargin.least_squares._confidence.Outliers",
+    "maxmargin.least_squares._confidence.Resamples",
     "maxmargin.least_squares._estimator.LeastSquaresMarginClustering",
     "maxmargin.least_squares._few_labels.LabelledMap",
     "maxmargin.least_squares._few_labels.Probabilities",
     "maxmargin.least_squares._graph.MixedMap",
-    "maxmargin.least_squares._outliers.Outliers",
-    "maxmargin.least_squares._resampling.Alternative",
-    "maxmargin.least_squares._resampling.Resamples",
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",
     "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
     "maxmargin.tables.DateParts",
     "maxmargin.tables.Numbers",
     "maxmargin.tables.Strings",
-    "maxmargin.tables.TextAxes",
-    "maxmargin.tables.Words",
+    "maxmargin.tables.TableColumns",
     # skops creates the first from the type of an empty array, the others by scipy.sparse.load_npz.
     "numpy.dtype",
     "scipy.sparse._csr.csr_matrix",
     "scipy.sparse._csr.csr_array",
+)
+_BROKEN = pickle.UnpicklingError, zlib.error, EOFError, ValueError, LookupError, OSError
+_OTHER_VERSION = (
+    "It may come from another version of maxmargin or scikit-learn; fit and save it again"
 )
 _NO_SKOPS = 'Install it (pip install "maxmargin[cli]"), or use a name that ends in .joblib'
 
@@ -147,29 +152,21 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     check_exists(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
-        raise DataError(
-            f"{path} does not have the suffix of a model",
-            f"Model files end in {', '.join(MODEL_SUFFIXES)}",
-        )
+        remedy = f"Model files end in {', '.join(MODEL_SUFFIXES)}"
+        raise DataError(f"{path} does not have the suffix of a model", remedy)
     model = _load_skops(path) if path.suffix.lower() == ".skops" else _load_pickle(path)
     if not hasattr(model, "predict"):
-        raise DataError(
-            f"{path} contains a {type(model).__name__}, not a model",
-            "Give a file saved by maxmargin",
-        )
-    _compare_versions(path, model.__dict__.pop(_VERSION, None))
+        what = f"{path} contains a {type(model).__name__}, not a model"
+        raise DataError(what, "Give a file saved by maxmargin")
+    saved, here = model.__dict__.pop(_VERSION, None), package_version("maxmargin")
+    if saved is not None and here is not None and saved != here:
+        what = f"{path} was saved by maxmargin {saved}, this is {here}: results may differ"
+        warnings.warn(f"{what}; fit it again if they look wrong", UserWarning, stacklevel=2)
     return model
 
 
 def package_version(name: str) -> str | None:
-    """Return the installed version of a package, or None.
-
-    Examples
-    --------
-    >>> from maxmargin.persistence import package_version
-    >>> package_version("no-such-package") is None
-    True
-    """
+    """Return the installed version of a package, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -188,60 +185,30 @@ def _load_skops(path: Path) -> Any:
     skops = _skops()
     try:
         foreign = sorted(set(skops.get_untrusted_types(file=path)).difference(TRUSTED))
-        if foreign:
-            raise DataError(
-                f"{path} contains types that are not trusted: {', '.join(foreign)}",
-                "If you trust its source, load it with skops.io.load",
-            )
-        return skops.load(path, trusted=list(TRUSTED))
-    except DataError:
-        raise
+        if not foreign:
+            return skops.load(path, trusted=list(TRUSTED))
     except zipfile.BadZipFile as error:
-        raise DataError(
-            f"{path} is truncated or not a skops file", "Save the model again"
-        ) from error
+        what = f"{path} is truncated or not a skops file"
+        raise DataError(what, "Save the model again") from error
     except Exception as error:
-        raise DataError(
-            f"{path} cannot be loaded ({type(error).__name__}: {error})",
-            "It may come from another version of maxmargin or scikit-learn; fit and save it again",
-        ) from error
+        what = f"{path} cannot be loaded ({type(error).__name__}: {error})"
+        raise DataError(what, _OTHER_VERSION) from error
+    what = f"{path} contains types that are not trusted: {', '.join(foreign)}"
+    own = all(name.startswith("maxmargin.") for name in foreign)  # modules that have moved
+    raise DataError(
+        what, _OTHER_VERSION if own else "If you trust its source, load it with skops.io.load"
+    )
 
 
 def _load_pickle(path: Path) -> Any:
     import joblib
 
-    warnings.warn(
-        f"{path} is a pickle, which can run arbitrary code: load only files that you trust "
-        "(.skops files are safe)",
-        UserWarning,
-        stacklevel=3,
-    )
+    what = f"{path} is a pickle, which can run arbitrary code: load only files that you trust"
+    warnings.warn(f"{what} (.skops files are safe)", UserWarning, stacklevel=3)
     try:
         return joblib.load(path)
-    except (
-        pickle.UnpicklingError,
-        zlib.error,
-        EOFError,
-        ValueError,
-        LookupError,
-        OSError,
-    ) as error:
-        raise DataError(
-            f"{path} is truncated or not a saved model ({type(error).__name__})", "Save it again"
-        ) from error
     except (ImportError, AttributeError) as error:
-        raise DataError(
-            f"{path} cannot be loaded ({error})",
-            "It may come from another version of maxmargin or scikit-learn; fit and save it again",
-        ) from error
-
-
-def _compare_versions(path: Path, saved: str | None) -> None:
-    here = package_version("maxmargin")
-    if saved is not None and here is not None and saved != here:
-        warnings.warn(
-            f"{path} was saved by maxmargin {saved}, this is {here}: results may differ; "
-            "fit it again if they look wrong",
-            UserWarning,
-            stacklevel=3,
-        )
+        raise DataError(f"{path} cannot be loaded ({error})", _OTHER_VERSION) from error
+    except _BROKEN as error:
+        what = f"{path} is truncated or not a saved model ({type(error).__name__})"
+        raise DataError(what, "Save it again") from error

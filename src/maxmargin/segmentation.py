@@ -108,10 +108,9 @@ class Segmentation:
         ndarray of shape (height, width, 4), uint8
             RGBA image.
         """
-        if not 0 <= segment < len(self.shares):
-            raise ValueError(
-                f"segment must lie between 0 and {len(self.shares) - 1}, got {segment}."
-            )
+        last = len(self.shares) - 1
+        if not 0 <= segment <= last:
+            raise ValueError(f"segment must lie between 0 and {last}, got {segment}.")
         alpha = np.where(self.labels == segment, 255, 0).astype(np.uint8)
         return np.dstack([self.pixels, alpha])
 
@@ -184,7 +183,12 @@ def segment_image(
         raise ValueError(f"n_segments must be a whole number above 0, got {n_segments!r}.")
     pixels, visible = as_pixels(image)
     points, inverse, counts = _distinct_points(pixels, visible, features)
-    _check_variety(pixels, points, n_segments)
+    if len(points) < n_segments:
+        size = " x ".join(map(str, pixels.shape[:2]))
+        n_colours = len(np.unique(pixels.reshape(-1, 3), axis=0))
+        colours = "one colour" if n_colours == 1 else f"{n_colours} colours"
+        few = f"too few for n_segments={n_segments}"
+        raise ValueError(f"image has {size} pixels of {colours}, {few}.")
     rng = np.random.default_rng(random_state)
     rows, weights = _sample(points, inverse, counts, fit_pixels, n_segments, rng)
     model = _segmenter(estimator, n_segments).set_params(random_state=random_state, n_jobs=n_jobs)
@@ -290,13 +294,7 @@ def pixel_features(pixels: np.ndarray, features: str) -> np.ndarray:
 
 
 def cielab(colours: np.ndarray) -> np.ndarray:
-    """Convert sRGB colours to CIELAB (D65), times 2.55 so that lightness is from 0 to 255.
-
-    Examples
-    --------
-    >>> cielab(np.array([[255, 0, 0]])).round(0).tolist()
-    [[136.0, 204.0, 171.0]]
-    """
+    """Convert sRGB colours to CIELAB (D65), times 2.55 so that lightness is from 0 to 255."""
     c = np.asarray(colours, np.float64) / 255.0
     linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
     to_xyz = np.array(
@@ -322,16 +320,6 @@ def _distinct_points(pixels, visible, features) -> tuple[np.ndarray, np.ndarray,
     return pixel_features(colours[:, None, :], features), inverse, counts.astype(np.float64)
 
 
-def _check_variety(pixels, points, n_segments) -> None:
-    height, width = pixels.shape[:2]
-    if len(points) < n_segments:
-        colours = len(np.unique(pixels.reshape(-1, 3), axis=0))
-        what = "one colour" if colours == 1 else f"{colours} colours"
-        raise ValueError(
-            f"image has {height} x {width} pixels of {what}, too few for n_segments={n_segments}."
-        )
-
-
 def _sample(points, inverse, counts, fit_pixels, n_segments, rng):
     """Return rows to fit on and their weights: all distinct rows, or those of random pixels."""
     if len(points) <= fit_pixels:
@@ -342,13 +330,7 @@ def _sample(points, inverse, counts, fit_pixels, n_segments, rng):
 
 
 def picture_settings(estimator: BaseMarginClustering, **given) -> BaseMarginClustering:
-    """Set the parameters for images that a method has; ``given`` ones take precedence.
-
-    Examples
-    --------
-    >>> picture_settings(AlternatingMarginClustering(), balance=0.2).balance
-    0.2
-    """
+    """Set the parameters for images that a method has; ``given`` ones take precedence."""
     known = estimator.get_params()
     settings = {k: v for k, v in (SETTINGS | given).items() if k in known}
     if isinstance(estimator, AlternatingMarginClustering):

@@ -20,6 +20,7 @@ that a file or another library typed differently give the same features.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -27,13 +28,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from ._files import needed
+from ._data.sheet import nearest, refuse_absent
+from ._files import needed, plural
+from ._texts import TextAxes, tf_idf
 
 __all__ = ["Column", "table_columns", "table_pipeline"]
 
@@ -78,12 +80,6 @@ class Column:
         How its values are read: format of numbers or dates, number of words.
     is_id : bool
         Whether it names the rows.
-
-    Examples
-    --------
-    >>> from maxmargin.tables import Column
-    >>> Column("age", "number").used
-    True
     """
 
     name: str
@@ -122,11 +118,16 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
     >>> [(column.name, column.kind, column.note) for column in table_columns(frame)]
     [('age', 'number', '1 missing value'), ('town', 'category', '2 levels')]
     """
-    frame = _as_frame(frame)
+    frame = _frame_of(frame)
+    if not isinstance(frame, needed("pandas").DataFrame):
+        raise ValueError(f"frame must be a DataFrame, got {type(frame).__name__}.")
     kinds = dict(kinds or {})
     for name, kind in kinds.items():
         if name not in frame.columns:
-            raise ValueError(f"kinds names {name!r}, which is none of {list(frame.columns)}.")
+            near = nearest(str(name), map(str, frame.columns))
+            hint = f" Did you mean {near!r}?" if near else ""
+            what = f"kinds names {name!r}, which is none of {list(frame.columns)}."
+            raise ValueError(what + hint)
         if kind not in KINDS:
             raise ValueError(f"kinds[{name!r}] must be one of {KINDS}, got {kind!r}.")
     return [_decided(str(name), frame[name], kinds.get(name)) for name in frame.columns]
@@ -174,9 +175,9 @@ def column_transformer(columns: list[Column]) -> ColumnTransformer:
     if not used:
         raise ValueError("no column can be clustered: all are empty, constant, ids or left out.")
     steps: list[tuple[str, Any, Any]] = []
-    styles = {_style(column) for column in used if column.kind == "number"}
+    styles = {_style(column.options) for column in used if column.kind == "number"}
     for i, style in enumerate(sorted(styles)):
-        same = [c for c in used if c.kind == "number" and _style(c) == style]
+        same = [c for c in used if c.kind == "number" and _style(c.options) == style]
         names = [column.name for column in same]
         scaled = make_pipeline(Numbers(*style), SimpleImputer(strategy="median"), StandardScaler())
         steps.append((f"number {i}", scaled, names))
@@ -203,79 +204,110 @@ def column_transformer(columns: list[Column]) -> ColumnTransformer:
             rank = min(TEXT_AXES, column.options["n_words"] - 1)
             words.steps.append(("axes", TextAxes(rank, random_state=0)))
         steps.append((f"text {column.name}", words, column.name))
-    return ColumnTransformer(steps, sparse_threshold=1.0 if len(texts) == len(used) else 0.0)
+    return TableColumns(steps, sparse_threshold=1.0 if len(texts) == len(used) else 0.0)
 
 
-def unread_cells(prepare: ColumnTransformer, frame: Any) -> Iterator[str]:
-    """Yield what is done with cells of new rows that a fitted transformer cannot read."""
+class TableColumns(ColumnTransformer):
+    """Features of the columns of a table, with a warning of cells that cannot be read."""
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Fit on a table and return its features."""
+        features = super().fit_transform(X, y, **params)
+        _warn_of_unread(self, _frame_of(X), new=False)
+        return features
+
+    def transform(self, X: Any, **params: Any) -> Any:
+        """Return the features of a table."""
+        check_is_fitted(self)
+        frame = _frame_of(X)
+        if hasattr(frame, "columns"):
+            wanted = dict.fromkeys(name for _, names in _read_by(self) for name in names)
+            refuse_absent(wanted, frame.columns, "the table", mixed=True)
+        features = super().transform(X, **params)
+        _warn_of_unread(self, frame, new=True)
+        return features
+
+
+def _frame_of(X: Any) -> Any:
+    return X.to_pandas() if hasattr(X, "to_pandas") else X  # polars, pyarrow
+
+
+def _read_by(prepare: ColumnTransformer) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the steps of a fitted transformer, and the columns that each takes."""
     for _, step, names in prepare.transformers_:
+        if step != "drop":
+            yield step, [names] if isinstance(names, str) else names
+
+
+def _warn_of_unread(prepare: ColumnTransformer, frame: Any, new: bool) -> None:
+    for told in unread_cells(prepare, frame, new):
+        warnings.warn(told, UserWarning, stacklevel=3)
+
+
+def unread_cells(prepare: ColumnTransformer, frame: Any, new: bool = True) -> Iterator[str]:
+    """Yield what is done with cells that a fitted transformer cannot read.
+
+    The rows are ``new`` ones, or those of the fit.
+    """
+    for step, names in _read_by(prepare):
         first, last = (step[0], step[-1]) if isinstance(step, Pipeline) else (step, step)
-        if not isinstance(last, StandardScaler | OneHotEncoder | DateParts):
-            continue  # text has no cells that cannot be read
         for j, name in enumerate(names):
             values, done = frame[name], "they are treated as missing"
+            if new and len(values) > 1 and values.isna().all():
+                yield f"column {name!r} is empty, although the model was fitted with its values"
+                continue
+            if not isinstance(last, StandardScaler | OneHotEncoder | DateParts):
+                continue  # text has no cells that cannot be read
             if isinstance(step, DateParts):
                 bad, what = step._dates(values).isna().to_numpy(), "no date that can be read"
             elif isinstance(first, Numbers):
-                bad, what = np.isnan(first.parsed(values)), "no number"
+                bad, what = np.isnan(first.read(values)), "no number"
             elif isinstance(first, Strings):
-                bad = ~np.isin(first.written(values).astype(str), last.categories_[j].astype(str))
+                bad = ~np.isin(first.read(values).astype(str), last.categories_[j].astype(str))
                 what, pooled = "a level not seen in the fit", last.infrequent_categories_[j]
                 done = f"they count as {'no level' if pooled is None else 'rare levels'}"
             else:
                 continue
             bad = bad & values.notna().to_numpy()
             if bad.any():
-                cells = f"{_count(bad.sum(), 'cell')} with {what}"
+                cells = f"{plural(bad.sum(), 'cell')} with {what}"
                 yield f"column {name!r}: {cells}, such as {str(values[bad].iloc[0])!r}; {done}"
 
 
-def tf_idf() -> TfidfVectorizer:
-    """Return the weights of words: those in two or more texts, but not in nearly all."""
-    return Words(
-        min_df=2, max_df=0.8, max_features=20_000, sublinear_tf=True, token_pattern=r"[^\W\d_]{2,}"
-    )
-
-
-def _style(column: Column) -> tuple[str, str]:
-    return column.options.get("decimal", "."), column.options.get("thousands", "")
-
-
-def _as_frame(frame: Any) -> Any:
-    if hasattr(frame, "to_pandas"):  # polars, pyarrow
-        frame = frame.to_pandas()
-    if not isinstance(frame, needed("pandas").DataFrame):
-        raise ValueError(f"frame must be a DataFrame, got {type(frame).__name__}.")
-    return frame
+def _style(options: dict[str, Any]) -> tuple[str, str]:
+    return options.get("decimal", "."), options.get("thousands", "")
 
 
 # -- the kind of a column --------------------------------------------------------------------------
 
 
 def typed_column(values: Any, kind: str | None = None) -> tuple[str, Any]:
-    """Return the kind of a Series, and its values: numbers, dates, or as they are.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> typed_column(pd.Series(["1.234,5", "2,25"]))
-    ('number', array([1234.5 ,    2.25]))
-    """
-    column = _decided("", values, kind)
-    if column.kind == "number":
-        return column.kind, Numbers(*_style(column)).parsed(values)
-    if column.kind == "date":
-        return column.kind, DateParts(column.options.get("format"))._dates(values)
-    return column.kind, values
+    """Return the kind of a Series, and its values: numbers, dates, or as they are."""
+    present = values.dropna()
+    if kind == "drop" or len(present) == 0:
+        return "category", values
+    kind, options = _kind_of(present, kind)
+    if kind == "number":
+        return kind, Numbers(*_style(options)).read(values)
+    if kind == "date":
+        return kind, DateParts(options["format"])._dates(values)
+    return kind, values
 
 
 def _decided(name: str, values: Any, given: str | None) -> Column:
-    types = needed("pandas.api.types")
     present = values.dropna()
     n_missing = len(values) - len(present)
     if given == "drop" or len(present) == 0:
         why = "left out as asked" if given == "drop" else "empty"
         return Column(name, "category", False, why)
+    kind, options = _kind_of(present, given)
+    return _noted(name, values, present, kind, options, n_missing, given is not None)
+
+
+def _kind_of(present: Any, given: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the kind of values, none of which is missing, and how they are read."""
+    types = needed("pandas.api.types")
+    options: dict[str, Any]
     if types.is_bool_dtype(present) or set(map(type, present[:100])) <= {bool, np.bool_}:
         kind, options = "category", {}
     elif types.is_datetime64_any_dtype(present):
@@ -285,45 +317,37 @@ def _decided(name: str, values: Any, given: str | None) -> Column:
     else:
         kind, options = _kind_of_strings(present.astype(str).str.strip())
     if given is not None and given != kind:
-        kind, options = given, _options_of(given, present.astype(str).str.strip())
-    return _noted(name, values, present, kind, options, n_missing, given is not None)
+        kind, options = given, _format(given, present.astype(str).str.strip())[1]
+    return kind, options
 
 
 def _kind_of_strings(strings: Any) -> tuple[str, dict[str, Any]]:
     """Return the kind of text, and the options with which it is read."""
     some = strings[:LOOKED_AT]
     if some.str.contains(r"\d").mean() >= MOST:
-        for kind, options in (("number", _number_format(some)), ("date", _date_format(some))):
-            if options["share"] >= MOST:
-                return kind, {key: value for key, value in options.items() if key != "share"}
+        for kind in ("number", "date"):
+            share, options = _format(kind, some)
+            if share >= MOST:
+                return kind, options
     if some.str.split().str.len().mean() >= TEXT_WORDS and strings.nunique() > MAX_LEVELS:
         return "text", {}
     return "category", {}
 
 
-def _options_of(kind: str, strings: Any) -> dict[str, Any]:
-    if kind in ("number", "date"):
-        found = (_number_format if kind == "number" else _date_format)(strings[:LOOKED_AT])
-        return {key: value for key, value in found.items() if key != "share"}
-    return {}
-
-
-def _number_format(strings: Any) -> dict[str, Any]:
-    bare = strings.str.replace(SIGNS, "", regex=True)
-    shares = {style: float(bare.str.fullmatch(form).mean()) for style, form in NUMBERS.items()}
-    decimal, thousands = max(shares, key=lambda style: shares[style])  # the first of equal ones
-    return {"decimal": decimal, "thousands": thousands, "share": shares[decimal, thousands]}
-
-
-def _date_format(strings: Any) -> dict[str, Any]:
-    pd = needed("pandas")
-    few = strings.drop_duplicates()[:1000]
-    shares = {
-        form: float(pd.to_datetime(few, format=form, errors="coerce").notna().mean())
-        for form in DATES
-    }
-    best = max(shares, key=lambda form: shares[form])
-    return {"format": best, "share": shares[best]}
+def _format(kind: str, strings: Any) -> tuple[float, dict[str, Any]]:
+    """Return the share of text that the best format of numbers or dates reads, and its options."""
+    to_datetime = needed("pandas").to_datetime
+    shares: dict[tuple, float] = {(): 0.0}
+    if kind == "number":
+        bare = strings[:LOOKED_AT].str.replace(SIGNS, "", regex=True)
+        shares = {style: float(bare.str.fullmatch(form).mean()) for style, form in NUMBERS.items()}
+    elif kind == "date":
+        few = strings[:LOOKED_AT].drop_duplicates()[:1000]
+        read = ((form, to_datetime(few, format=form, errors="coerce")) for form in DATES)
+        shares = {(form,): float(dates.notna().mean()) for form, dates in read}
+    best = max(shares, key=lambda style: shares[style])  # the first of equal ones
+    names = ("decimal", "thousands") if kind == "number" else ("format",)
+    return shares[best], dict(zip(names, best))
 
 
 def _noted(
@@ -331,17 +355,19 @@ def _noted(
 ) -> Column:
     """Return the decision about a column of this kind."""
     if kind == "number":
-        numbers = Numbers(*_style(Column(name, kind, options=options))).parsed(values)
+        numbers = Numbers(*_style(options)).read(values)
         return _about_numbers(name, numbers, n_missing, options, asked)
     n_levels = int(present.nunique())
     if n_levels == 1 and n_missing == 0 and not asked:
         return Column(name, kind, False, "the same value in every row")
-    missing = f", {_count(n_missing, 'missing value')}" if n_missing else ""
+    missing = f", {plural(n_missing, 'missing value')}" if n_missing else ""
     if kind == "date":
+        if asked and DateParts(options["format"])._dates(values).isna().all():
+            raise ValueError(f"column {name!r} is to be used as date, but no cell is a date.")
         parts = DateParts(options["format"]).fit(values)
         n_lost = int(parts._dates(values).isna().sum()) - n_missing
         options = {**options, "missing": n_missing + n_lost > 0}
-        missing += f", {_count(n_lost, 'cell')} that cannot be read" if n_lost else ""
+        missing += f", {plural(n_lost, 'cell')} that cannot be read" if n_lost else ""
         told = "days" + ", month" * parts.has_months_ + ", time of day" * parts.has_hours_
         form = f" ({options['format']})" if options["format"] else ""
         return Column(name, kind, True, f"{told}{form}{missing}", options)
@@ -363,7 +389,7 @@ def _noted(
     counts = present.astype(str).value_counts()
     kept = min(int((counts > 1).sum()), MAX_LEVELS - 1 if n_levels > MAX_LEVELS else MAX_LEVELS)
     rare = f", the rarest {n_levels - kept:,} pooled" if kept < n_levels else ""
-    return Column(name, kind, True, f"{_count(n_levels, 'level')}{rare}{missing}")
+    return Column(name, kind, True, f"{plural(n_levels, 'level')}{rare}{missing}")
 
 
 def _about_numbers(
@@ -371,6 +397,8 @@ def _about_numbers(
 ) -> Column:
     given = numbers[np.isfinite(numbers)]
     n_lost = len(numbers) - len(given) - n_missing
+    if len(given) == 0 and asked:
+        raise ValueError(f"column {name!r} is to be used as number, but no cell is a number.")
     if len(given) == 0:
         return Column(name, "number", False, "no cell is a number")
     if given.min() == given.max() and not asked:
@@ -381,9 +409,9 @@ def _about_numbers(
     if options.get("decimal") == "," or options.get("thousands"):
         notes.append("decimal comma" if options["decimal"] == "," else "commas between thousands")
     if n_missing:
-        notes.append(_count(n_missing, "missing value"))
+        notes.append(plural(n_missing, "missing value"))
     if n_lost:
-        notes.append(f"{_count(n_lost, 'cell')} that {'is' if n_lost == 1 else 'are'} no number")
+        notes.append(f"{plural(n_lost, 'cell')} that {'is' if n_lost == 1 else 'are'} no number")
     if options and not notes:
         notes.append("read from text")
     missing = {"missing": len(given) < len(numbers)}
@@ -400,34 +428,35 @@ def _is_id(name: str, numbers: np.ndarray) -> bool:
     return bool(ID_NAME.search(words)) and len(np.unique(numbers)) == len(numbers)
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
-
-
 # -- the steps -------------------------------------------------------------------------------------
 
 
-class _Step(TransformerMixin, BaseEstimator):
-    """A step without fitted state, unless it says otherwise."""
+class _Columns(TransformerMixin, BaseEstimator):
+    """A step without fitted state that reads one column after the other."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         self.n_features_in_ = 1 if X.ndim == 1 else X.shape[1]
         return self
 
+    def transform(self, X: Any) -> np.ndarray:
+        pd = needed("pandas")
+        if getattr(X, "ndim", 2) == 1:
+            return self.read(pd.Series(X))
+        X = pd.DataFrame(X)
+        return np.column_stack([self.read(X.iloc[:, j]) for j in range(X.shape[1])])
 
-class Numbers(_Step):
+    def read(self, values: Any) -> np.ndarray:
+        raise NotImplementedError
+
+
+class Numbers(_Columns):
     """Numbers of columns of any type; what is no finite number is missing."""
 
     def __init__(self, decimal: str = ".", thousands: str = ""):
         self.decimal = decimal
         self.thousands = thousands
 
-    def transform(self, X: Any) -> np.ndarray:
-        pd = needed("pandas")
-        X = pd.DataFrame(X)
-        return np.column_stack([self.parsed(X.iloc[:, j]) for j in range(X.shape[1])])
-
-    def parsed(self, values: Any) -> np.ndarray:
+    def read(self, values: Any) -> np.ndarray:
         """Return one column as floats."""
         pd = needed("pandas")
         if not pd.api.types.is_numeric_dtype(values):
@@ -442,20 +471,13 @@ class Numbers(_Step):
         return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-class Strings(_Step):
+class Strings(_Columns):
     """Text of columns of any type; whole numbers have no decimal point."""
 
     def __init__(self, missing: str = "missing"):
         self.missing = missing
 
-    def transform(self, X: Any) -> np.ndarray:
-        pd = needed("pandas")
-        if getattr(X, "ndim", 2) == 1:
-            return self.written(pd.Series(X))
-        X = pd.DataFrame(X)
-        return np.column_stack([self.written(X.iloc[:, j]) for j in range(X.shape[1])])
-
-    def written(self, values: Any) -> np.ndarray:
+    def read(self, values: Any) -> np.ndarray:
         """Return one column as text."""
         pd = needed("pandas")
         if pd.api.types.is_float_dtype(values) and (values.dropna() % 1 == 0).all():
@@ -465,27 +487,7 @@ class Strings(_Step):
         return names[codes]  # the last one for missing values, whose code is -1
 
 
-class Words(TfidfVectorizer):
-    """Weights of words, with the same bits for fitted rows as for new ones.
-
-    A model knows its fitted rows by their bits, and judges them by leave-one-out scores.
-    """
-
-    def fit_transform(self, raw_documents: Any, y: Any = None) -> Any:
-        """Learn the words and return their weights."""
-        return self.fit(raw_documents, y).transform(raw_documents)
-
-
-class TextAxes(TruncatedSVD):
-    """Leading axes of texts, with the same bits for fitted rows as for new ones."""
-
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit the axes and return the coordinates of the texts."""
-        super().fit_transform(X, y)
-        return self.transform(X)
-
-
-class DateParts(_Step):
+class DateParts(TransformerMixin, BaseEstimator):
     """Days in unit variance; month and time of day on a circle, if they vary."""
 
     def __init__(self, format: str | None = None, missing: bool = False):

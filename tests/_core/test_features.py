@@ -1,5 +1,7 @@
 """Feature maps: Z Z' is the centred kernel, scaled to unit mean square."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -27,6 +29,20 @@ def dense(rows):
 @pytest.fixture(scope="module")
 def X():
     return np.random.default_rng(1).normal(size=(60, 4)) + 2.0
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("unit", [2.0**-450, 2.0**-90, 2.0**90, 2.0**450], ids=float.hex)
+@pytest.mark.parametrize(("kernel", "power"), [("rbf", 2), ("laplacian", 1), ("cosine", 0)])
+def test_squares_in_single_precision_neither_overflow_nor_underflow(X, make, unit, kernel, power):
+    fmap = features(make(X), kernel)[0]
+    fmap = replace(fmap, dtype=np.dtype(np.float32), projection=None)
+    K = fmap.kernel_values(make(X))
+    params = {name: gamma / unit**power for name, gamma in fmap.params.items()}
+    offset = None if fmap.input_offset is None else fmap.input_offset * unit
+    other = replace(fmap, landmarks=fmap.landmarks * unit, input_offset=offset, params=params)
+    assert (other.kernel_values(make(X * unit)) == K).all()
+    assert kernel == "cosine" or (other.kernel_values(make(X * 1e150)) == 0.0).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian", "cosine"])

@@ -34,8 +34,7 @@ from maxmargin.constraints import PairwiseConstraints
 from maxmargin.cutting_plane._cuts import LabelledCuts
 from maxmargin.cutting_plane._device import device_pass
 from maxmargin.cutting_plane._search import SAMPLE_ROWS
-from maxmargin.least_squares._fit import kernel_map
-from maxmargin.least_squares._similarity import make_similarity
+from maxmargin.least_squares._similarity import kernel_map, make_similarity
 from maxmargin.metrics import adjusted_rand_score
 from maxmargin.persistence import load_model, save_model
 
@@ -112,8 +111,9 @@ def check_cut_pass(device, n, d, k, dtype, weighted, some_fixed):
     fixed = rng.integers(-1, k, n).astype(np.int8) if some_fixed else np.full(n, -1, np.int8)
     rows = on_device(X, device)
     block = Block(xp=rows.xp).of(rows.array)
-    rule = rows.send(weights), rows.send(fixed), intercept, prices
-    made, codes, found, sums = (host(a) for a in device_pass(block, W, rule, np.int8))
+    rule = rows.send(weights), rows.send(fixed), prices
+    given = block, W, intercept, rule, np.int8
+    made, codes, found, sums = (host(a) for a in device_pass(*given))
     # The oracle works on the device's own labels where two scores are equal but for rounding.
     exact = X.astype(np.float64) @ W.T.astype(np.float64)
     labels = made.astype(int)
@@ -151,9 +151,9 @@ def test_the_fused_pass_has_the_same_bits_every_time():
     rng = np.random.default_rng(0)
     rows = on_device(rng.normal(size=(300_000, 64)).astype(np.float32), "cuda")
     W, none = rng.normal(size=(5, 64)), np.zeros(5)
-    rule = rows.send(np.ones(300_000)), rows.send(np.full(300_000, -1)), none, none
+    rule = rows.send(np.ones(300_000)), rows.send(np.full(300_000, -1)), none
     block = Block(xp=rows.xp).of(rows.array)
-    found = [device_pass(block, W, rule, np.int8) for _ in range(3)]
+    found = [device_pass(block, W, none, rule, np.int8) for _ in range(3)]
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other))
 

@@ -18,7 +18,7 @@ from maxmargin import (
     LeastSquaresMarginClustering,
 )
 from maxmargin._core.descent import descend
-from maxmargin._core.regression import factorise, fit_piecewise, fit_squared
+from maxmargin._core.ridge import factorise, fit_squared
 from maxmargin._core.rows import Rows
 from maxmargin._core.size_floor import (
     LOSSES,
@@ -29,6 +29,7 @@ from maxmargin._core.size_floor import (
     size_floor,
 )
 from maxmargin.alternating import _search
+from maxmargin.alternating._regression import fit_piecewise
 from maxmargin.alternating._search import Problem, Stage
 from maxmargin.metrics import clustering_error
 from reproduction.data import ringnorm
@@ -474,7 +475,7 @@ def test_tied_rows_that_forbid_the_floor_warn():
 
 
 def test_unsolved_regression_warns(digits_pair, monkeypatch):
-    import maxmargin._core.regression as regression
+    import maxmargin.alternating._regression as regression
 
     monkeypatch.setattr(regression, "MAX_ITER", 10)
     with pytest.warns(Warning, match="reached a relative duality gap of"):

@@ -121,6 +121,21 @@ def test_auto_writes_confidence_and_outliers_also_for_new_rows_and_blocks(folder
     assert run("predict m.skops new.npy")[1] == Path("n.csv").read_text()
 
 
+def test_predict_tells_sizes_and_warns_of_rows_in_other_units(folder, run, run_json):
+    assert run("fit d.csv -k 2 --drop who --model m.skops")[0] == 0
+    code, out, err = run("predict m.skops d.csv --out l.csv")
+    assert (code, err) == (0, "") and out.startswith("40 rows, ")
+    assert re.search(r"0 +25 +62.5%\s+1 +15 +37.5%", out)
+    lines = [f"{a},{b},{100 * c}" for a, b, c in X.tolist()]
+    Path("n.csv").write_text("\n".join(["a,b,c", *lines]))
+    code, told = run_json("predict m.skops n.csv")
+    assert code == 0 and sum(told["cluster_sizes"]) == 40 and told["n_outliers"] > 30
+    assert told["warnings"] == [
+        f"{told['n_outliers']} of 40 rows are outliers (about 0 are expected): "
+        "does n.csv have the same columns in the same units as the fit?"
+    ]
+
+
 def test_predict_scores_the_rows_once(folder, run, monkeypatch):
     assert run("fit d.csv -k 2 --n-resamples 1 --model m.skops")[0] == 0
     passes, mapped = [], MaxMarginClustering._mapped
@@ -137,7 +152,7 @@ def test_fit_without_settings_says_what_it_chose_and_how_sure_it_is(folder, run,
     assert (code, err) == (0, "")
     assert "auto: 80 rows, 4 columns -> 4 clusters" in out
     assert re.search(r"cluster +rows +share +confidence +most certain row", out)
-    assert "4 clusters: the weakest is separated by" in out
+    assert "4 clusters: between them the density" in out
     assert "The clusters are stable: " in out
     code, told = run_json("fit d.csv -k 2 --drop who")
     assert told["cluster_sizes"] == [25, 15] and min(told["confidence"]) > 0.9
@@ -155,6 +170,22 @@ def test_fit_warns_of_clusters_that_the_data_do_not_decide(folder, run_json):
     assert code == 0 and told["warnings"][0].startswith("Uncertain")
 
 
+def test_one_cluster_is_not_praised(folder, run):
+    out = run("fit d.csv -k 1 --drop who")[1]
+    assert "One cluster separates nothing" in out
+    assert "certain row" not in out
+    assert "confidence  " not in out and "stable" not in out and "accuracy" not in out
+
+
+def test_of_many_clusters_the_largest_are_listed(folder, run, run_json):
+    out = run("fit d.csv -k 25 --id-column who --n-resamples 0")[1]
+    assert len(re.findall(r"^ +\d+ +\d+ +\d.*%", out, re.M)) == 20
+    assert len(re.findall(r"^cluster \d+: ", out, re.M)) == 20
+    assert "and 5 smaller clusters: add --json to see all" in out
+    told = run_json("fit d.csv -k 25 --id-column who --n-resamples 0")[1]
+    assert len(told["cluster_sizes"]) == len(told["descriptions"]) == 25
+
+
 def test_label_without_answers_finds_the_clusters_of_fit(folder, run_json, monkeypatch):
     kinds = ["kind", *(["a", "b"] * 20)]  # a category, whose 0/1 columns are not searched for gaps
     lines = Path("d.csv").read_text().splitlines()
@@ -164,6 +195,13 @@ def test_label_without_answers_finds_the_clusters_of_fit(folder, run_json, monke
     told = run_json("fit d.csv -k 2 --n-resamples 0 --model m.skops")[1]
     label, fit = (load_model(f"{name}.skops")[-1] for name in "lm")
     assert label.get_params() == fit.get_params() and label.labels_.tolist() == told["labels"]
+
+
+def test_label_stops_at_an_input_that_holds_no_answers(folder, run, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("yess\n" * 100))
+    code, out, err = run("label d.csv -k 2 --drop who --n-resamples 0")
+    assert (code, out) == (1, "") and err.count("is none of y, n") == 9
+    assert "stdin gave 10 lines in a row that are no answers, such as 'yess'" in err
 
 
 def test_a_date_that_comes_first_in_several_clusters_is_told(folder, run):
@@ -192,6 +230,11 @@ def test_predict_matches_columns_by_name(folder, run):
     Path("t.csv").write_text("a,b\n1,2\n")
     code, _, err = run("predict m.skops t.csv")
     assert code == 1 and "t.csv: there is no column 'c'" in err
+    Path("t.csv").write_text("a,cc\n1,2\n")
+    code, _, err = run("predict m.skops t.csv")
+    assert "there are no columns 'b', 'c', which" in err and "Did you mean 'cc' for 'c'?" in err
+    Path("t.csv").write_text("a,b,C\n1,2,3\n")
+    assert "Did you mean 'C'?" in run("predict m.skops t.csv")[2]
     Path("u.csv").write_text("1,2\n3,4\n")
     code, _, err = run("predict m.skops u.csv")
     assert code == 1 and "2 features" in err and "3 features" in err
@@ -271,6 +314,12 @@ def test_bad_known_labels_are_explained(folder, run):
     [
         ("", "a command is needed"),
         ("fti d.csv", "invalid choice: 'fti'"),
+        ("fitt d.csv", "did you mean fit?"),
+        ("fit d.csv --method alternate", "did you mean alternating?"),
+        ("fit d.csv --constraints l.csv", "did you mean --links?"),
+        ("info d.csv", "info takes no file: use report"),
+        ("fit d.csv -k three", "must be a whole number above 0, got 'three'"),
+        ("fit d.csv --method alternating -k 2 --kernel gaussian", "did you mean rbf?"),
         ("fit d.csv --method alternating", "--method alternating needs -k"),
         ("fit d.csv --loss hinge", "--loss does not apply to --method auto"),
         ("fit d.csv -k two", "whole number above 0"),
@@ -285,6 +334,7 @@ def test_bad_known_labels_are_explained(folder, run):
         ("fit d.csv -k 2 --out ./d.csv", "--out ./d.csv would overwrite d.csv"),
         ("fit d.csv -k 2 --out l.csv --plot l.csv", "--plot l.csv: do not know"),
         ("fit d.csv -k 2 --model m.pkl --plot ./m.png --out d.csv", "would overwrite d.csv"),
+        ("label d.csv -k 2 --drop a b", "arguments: b; separate names by commas"),
         ("fit d.csv -k 2 --out l.xls", "do not know how to write .xls. Use one of .csv"),
         ("fit d.csv -k 2 --model m.txt", "do not know how to write .txt. Use one of .skops"),
         ("fit d.csv -k 2 --plot none/p.png", "there is no folder none"),
@@ -305,6 +355,7 @@ def test_bad_usage_is_code_2(folder, run, line, message):
         ("fit d.csv -k 2 --drop a,b,c", "no column can be clustered ('who': names the rows)"),
         ("fit d.csv -k 41 --drop who", "n_clusters=41"),
         ("fit d.csv -k 2 --drop whom", "Did you mean 'who'?"),
+        ("label d.csv -k 2 --drop a;b", "Separate the names by commas: a,b"),
         ("predict none.skops d.csv", "none.skops does not exist"),
         ("predict d.csv d.csv", "does not have the suffix of a model"),
         ("check none.csv", None),
@@ -422,7 +473,7 @@ def test_interrupt_while_writing_leaves_no_file(folder, run, monkeypatch):
         file.write("who,clus")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxmargin.io._write_csv", interrupted)
+    monkeypatch.setattr("maxmargin.io.write_csv", interrupted)
     assert run("fit d.csv -k 2 --drop who --out l.csv")[0] == 130
     assert files(folder) == ["d.csv"]
 

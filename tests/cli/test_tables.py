@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -322,11 +323,13 @@ def test_kinds_can_be_given_and_are_checked(run, capsys):
         ("fit z.csv --column zip=colour", 2, "'zip=colour' is not NAME=KIND"),
         ("fit z.csv --column zap=number", 1, "there is no column 'zap'. Did you mean 'zip'?"),
         ("fit z.csv --text whom", 1, "Did you mean 'who'?"),
+        ("fit z.csv --column who=number", 1, "'who' is to be used as number, but no cell is"),
+        ("fit z.csv --column who=date", 1, "'who' is to be used as date, but no cell is"),
         ("fit z.csv --drop x,zip", 1, "--column who=category"),
     ):
         assert cli.main(line.split()) == code
         assert message in capsys.readouterr().err
-    with pytest.raises(ValueError, match="kinds names 'zap'"):
+    with pytest.raises(ValueError, match=r"kinds names 'zap'.* Did you mean 'zip'?"):
         table_columns(frame, {"zap": "number"})
     with pytest.raises(ValueError, match="must be one of"):
         table_columns(frame, {"zip": "zebra"})
@@ -334,6 +337,69 @@ def test_kinds_can_be_given_and_are_checked(run, capsys):
         table_pipeline([1], None)
     with pytest.raises(ValueError, match="no column can be clustered"):
         table_pipeline(frame[["who"]], None)
+
+
+def test_columns_that_new_rows_lack_are_told(run, capsys):
+    kinds, notes = ["a", "b"] * 10, ["good warm wine", "cold dry beer"] * 10
+    days = pd.date_range("2024-01-01", periods=20).astype(str)
+    frame = pd.DataFrame({"x": NOISE[:20], "y": np.arange(20.0) % 2, "kind": kinds, "day": days})
+    frame["note"] = notes
+    frame.to_csv("f.csv", index=False)
+    run("fit f.csv -k 2 --column note=text --column day=date --n-resamples 0 --model f.skops")
+    frame.assign(x=np.nan, kind=np.nan, day=np.nan, note=np.nan).to_csv("g.csv", index=False)
+    frame.drop(columns="x").to_csv("h.csv", index=False)
+    capsys.readouterr()
+    assert cli.main(["predict", "f.skops", "g.csv"]) == 0
+    told = capsys.readouterr().err
+    for name in ("x", "kind", "day", "note"):
+        assert f"column {name!r} is empty, although the model was fitted" in told
+    assert cli.main(["predict", "f.skops", "h.csv"]) == 1
+    told = capsys.readouterr().err
+    assert "no column 'x', which the model was fitted with" in told and "may be empty" in told
+
+
+def test_cells_that_cannot_be_read_and_absent_columns_are_told_in_python_too(run):
+    frame = pd.DataFrame({"age": AGE, "noise": NOISE, "town": TOWN, "all": ["x"] * N})
+    pipe = table_pipeline(frame, MaxMarginClustering(**SETTINGS)).fit(frame)
+    told = "column 'age': 36 cells with no number, such as 'abc'; they are treated as missing"
+    with pytest.warns(UserWarning) as seen:
+        pipe.predict(frame.assign(age="abc"))
+    assert [str(warning.message) for warning in seen] == [told]
+    some = frame.assign(age=[*numbers(AGE)[:-1], "n/a?"])
+    with pytest.warns(UserWarning, match="column 'age': 1 cell with no number, such as 'n/a\\?'"):
+        table_pipeline(frame, MaxMarginClustering(**SETTINGS)).fit(some)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipe.predict(frame.drop(columns="all"))  # which is not used
+    missing = r"there is no column 'age', which the model was fitted with. .* Did you mean 'AGE'\?"
+    with pytest.raises(ValueError, match=missing):
+        pipe.predict(frame.rename(columns={"age": "AGE"}))
+    with pytest.raises(ValueError, match=r"there is no column 'age', which .* It has 0, noise"):
+        pipe.predict(frame.rename(columns={"age": 0}))
+    frame.to_csv("f.csv", index=False)
+    frame.assign(age="abc").to_csv("g.csv", index=False)
+    run("fit f.csv -k 2 --n-resamples 1 --model m.skops")
+    for command in ("predict m.skops g.csv", "report m.skops g.csv"):
+        assert run(command)["warnings"].count(told) == 1
+
+
+def test_check_names_cells_that_are_no_numbers_and_units(run):
+    cells = [*numbers(PAY), *numbers(PAY)]
+    cells[5], cells[17] = "n/a?", "1,450"
+    frame = pd.DataFrame({"pay": cells, "noise": [*NOISE, *NOISE[::-1]]})
+    frame["speed"] = [f"{1500 + i % 7} rpm" for i in range(2 * N)]
+    frame["flat"] = [f"{i % 7}{'ab'[i % 2]}" for i in range(2 * N)]
+    frame.to_csv("d.csv", index=False)
+    found = {told["what"]: told for told in run("check d.csv")["findings"]}
+    (first, second) = (told for what, told in found.items() if "pay" in what or "speed" in what)
+    assert first["level"] == second["level"] == "warning"
+    assert first["what"] == (
+        "column 'pay': 2 cells that are no number "
+        "('n/a?' in row 5, '1,450' in row 17; rows count from 0)"
+    )
+    assert second["what"] == "column 'speed' looks like a number with a unit, such as '1500 rpm'"
+    assert second["remedy"] == "Remove ' rpm' from its cells"
+    assert not any("flat" in what for what in found)
 
 
 def test_number_formats():
@@ -351,6 +417,13 @@ def test_number_formats():
 
 def test_the_public_name():
     assert maxmargin.table_pipeline is table_pipeline
+
+
+def test_names_of_columns_are_shown_as_they_are(run, capsys):
+    put("d.csv", text(numbers(AGE), TOWN, header="[red]age,:smile: [/red]"))
+    assert cli.main(["check", "d.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "[red]age" in out and ":smile: [/red]" in out
 
 
 def test_links_and_answers_follow_the_ids(run, monkeypatch, capsys):

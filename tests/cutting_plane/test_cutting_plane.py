@@ -17,15 +17,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import CuttingPlaneMarginClustering
+from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
 from maxmargin._core import size_floor
 from maxmargin._core._numba import fill_clusters
 from maxmargin._core.rows import Rows
 from maxmargin._core.size_floor import floor_prices
 from maxmargin._data.source import MemoryRows
-from maxmargin.cutting_plane import _cuts
+from maxmargin.cutting_plane import _cuts, _search
 from maxmargin.cutting_plane._cuts import CutPool, LabelledCuts
 from maxmargin.cutting_plane._estimator import default_alpha
+from maxmargin.cutting_plane._penalty import Ridge
+from maxmargin.cutting_plane._search import Problem, Task
 from maxmargin.metrics import clustering_error
 
 from .._solvers import solve_with_clarabel
@@ -354,6 +356,23 @@ def test_score_balance_binds_to_the_letter_on_raw_rows():
     assert (tight.feature_map_.offset == 0).all()
 
 
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("kind", [CuttingPlaneMarginClustering, MultipleKernelMarginClustering])
+def test_fit_intercept_has_no_effect_with_score_balance(kind, center):
+    X = np.random.default_rng(0).normal(size=(60, 3)) + 1.0
+    given = {"score_balance": 0.1, "center": center, "random_state": 0}
+    some, none = (kind(2, fit_intercept=given_one, **given).fit(X) for given_one in (True, False))
+    np.testing.assert_array_equal(some.coef_, none.coef_)
+    np.testing.assert_array_equal(some.intercept_, none.intercept_)
+
+
+@pytest.mark.parametrize("n, k", [(9000, 3), (10_000, 2)])
+def test_balance_is_kept_where_floors_are_probed_on_some_rows(n, k):
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    model = CuttingPlaneMarginClustering(k, kernel="linear", balance=1.0, random_state=0).fit(X)
+    assert model.cluster_sizes_.min() >= n // k
+
+
 def test_score_balance_frees_intercepts_on_centred_rows():
     X, y = make_blobs([150, 50], 3, centers=[[0, 0, 0], [6, 0, 0]], random_state=0)
     common = {"alpha": 0.3, "random_state": 0, "tol": 1e-4} | FLOOR
@@ -536,6 +555,31 @@ def test_good_initial_labels_are_kept():
         model = CuttingPlaneMarginClustering(6, random_state=0, **params).fit(X)
         assert adjusted_rand_score(y, model.labels_) > 0.99
         assert model.compared_with_kmeans_["ari"] > 0.99
+
+
+def test_the_first_model_is_that_of_ridge_regression_at_its_best_multiple():
+    rng = np.random.default_rng(0)
+    Z, labels, w = rng.normal(size=(40, 5)), rng.integers(3, size=40), rng.integers(1, 4, 40)
+    Z -= w @ Z / w.sum()
+    cuts = LabelledCuts(Rows(Z), w.astype(float), np.full(40, -1), 3, constant=1.0)
+    task = Task(Ridge(0.02, constant=1.0), 0.0, 0.0, 0.01, 999, lambda objective: None)
+    squares = Problem(cuts.fresh(), task).hold(labels, _search.least_squares_factor(cuts, task))
+    D = np.hstack([Z, np.ones((40, 1))]) * np.sqrt(w / w.sum())[:, None]
+    targets = (np.eye(3)[labels] - 1 / 3) * np.sqrt(w / w.sum())[:, None]
+    shrink = np.diag([0.01] * 5 + [0.0])  # alpha/2 |W|^2 + squares; means are not shrunk
+    W = np.linalg.solve(D.T @ D + shrink, D.T @ targets).T
+    steep = squares.model[0][0, 0] / W[0, 0]
+    assert squares.model[0] == pytest.approx(steep * W[:, :5])
+    assert squares.model[1] == pytest.approx(steep * W[:, 5])
+    S, own = Z @ W[:, :5].T + W[:, 5], np.eye(3)[labels] > 0
+    lead = S[own] - np.where(own, -np.inf, S).max(axis=1)
+    costs = [0.01 * s * s * (W**2).sum() + w / w.sum() @ np.maximum(0, 1 - s * lead)
+             for s in np.linspace(0.05, 6, 500)]  # fmt: skip
+    assert squares.objective == pytest.approx(min(costs), rel=5e-3)
+    short = Problem(cuts.fresh(), task).hold(labels, None)
+    for problem in (squares, short):
+        problem.solve(1e-4)
+    assert squares.objective == pytest.approx(short.objective, rel=2e-4)
 
 
 def test_the_comparison_is_with_the_kmeans_partition_of_the_rows():

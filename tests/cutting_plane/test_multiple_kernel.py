@@ -3,12 +3,14 @@
 import warnings
 from itertools import pairwise
 
+import clarabel
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import CuttingPlaneMarginClustering, MultipleKernelMarginClustering
@@ -125,6 +127,15 @@ def test_the_cone_program_knows_idle_cuts():
     assert multipliers.max() > 0.01
 
 
+def test_a_cone_program_that_is_not_solved_is_told(monkeypatch):
+    settings = clarabel.DefaultSettings()
+    settings.max_iter = 1
+    monkeypatch.setattr("clarabel.DefaultSettings", lambda: settings)
+    vectors, blocks, gains = random_cuts(np.random.default_rng(0), 3, m=6)
+    with pytest.warns(ConvergenceWarning, match="did not solve a cone program .MaxIterations"):
+        solve_cone_program(vectors, gains, blocks, 0.1, 2)
+
+
 def test_the_cone_program_leads_to_the_same_clusters():
     X, y = load_digits(return_X_y=True)
     pair = (y == 2) | (y == 7)
@@ -134,6 +145,7 @@ def test_the_cone_program_leads_to_the_same_clusters():
     cone = MultipleKernelMarginClustering(solver="socp", **common).fit(X)
     assert (fast.labels_ == cone.labels_).mean() > 0.98
     assert cone.objective_ == pytest.approx(fast.objective_, rel=0.02)
+    assert (cone.coef_ != fast.coef_).any()  # the model is that of the cone program
 
 
 def test_noise_kernels_weigh_less():
@@ -371,6 +383,8 @@ def test_solver_limits_are_said():
     X = np.random.default_rng(0).normal(size=(20, 4))
     with pytest.raises(ValueError, match="weight_norm 1 or 2"):
         MultipleKernelMarginClustering(solver="socp", weight_norm=3).fit(X)
+    with pytest.raises(ValueError, match="has no intercepts; got fit_intercept=True"):
+        MultipleKernelMarginClustering(solver="socp", fit_intercept=True).fit(X)
     with pytest.raises(ValueError, match="nesting='paper' has no preference for even sizes"):
         MultipleKernelMarginClustering(nesting="paper", size_entropy=0.1).fit(X)
 

@@ -14,8 +14,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from maxmargin import MaxMarginClustering, PairwiseConstraints
 from maxmargin._core.model import lead_of
-from maxmargin.least_squares._confidence import calibrate
-from maxmargin.least_squares._resampling import rematched, subsamples
+from maxmargin.least_squares import _fit
+from maxmargin.least_squares._confidence import calibrate, rematched, subsamples
 from maxmargin.persistence import load_model, save_model
 
 CENTERS = [[0, 0], [6, 0], [0, 6]]
@@ -158,6 +158,21 @@ def test_probabilities_need_resamples_but_outliers_do_not(model):
     # A fit leaves nothing of an earlier one.
     again = MaxMarginClustering(3, random_state=0).fit(X).set_params(n_resamples=0).fit(X)
     assert not hasattr(again, "confidence_") and not hasattr(again, "_calibration")
+
+
+def test_subsamples_that_were_interrupted_are_the_same_when_they_are_clustered_again(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    model, again = (MaxMarginClustering(4, n_resamples=3, random_state=0).fit(X) for _ in "ab")
+
+    def stop(*_args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_fit, "calibrate", stop)
+        with pytest.raises(KeyboardInterrupt):
+            again.stability_  # noqa: B018
+    assert again.stability_ == model.stability_
+    assert (again.confidence_ == model.confidence_).all()
 
 
 def test_subsamples_are_fitted_when_needed_with_the_same_result_on_any_path():

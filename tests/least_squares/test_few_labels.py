@@ -54,7 +54,7 @@ def test_probabilities_are_those_of_the_formulas(monkeypatch):
     monkeypatch.setattr(_few_labels, "_without_labels", noted)
     model = MaxMarginClustering(3, random_state=0).fit(X, partial_labels=known)
     fmap = model.feature_map_
-    Z = (X - X.mean(axis=0)) @ fmap.axes
+    Z = (X - X.mean(axis=0)) @ fmap.metric.axes
     gammas = [fmap.maps[i].kernels[0].params["gamma"] for i in (0, 1)]
     kernels = [rbf_kernel(X, gamma=gammas[0] * f) for f in (1, 4, 0.25)] + [linear_kernel(X)]
     kernels += [rbf_kernel(Z, gamma=gammas[1]), linear_kernel(Z)]

@@ -15,10 +15,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from maxmargin import MaxMarginClustering, PairwiseConstraints
 from maxmargin._core.links import Links, settled_groups
 from maxmargin.least_squares._label_search import (
+    SHAKES,
     Found,
+    Labelling,
     LabelProblem,
     SearchSettings,
-    _Arrays,
     search_labels,
 )
 from maxmargin.least_squares._links import (
@@ -44,7 +45,7 @@ def label_problem(X, k, links=None, weights=None, known=None, p=0.75):
 
 def search_settings(seed=0, kicks=6):
     rng = np.random.default_rng(seed)
-    return SearchSettings("shaking", kicks, 50, False, rng, lambda _: None, 1, False)
+    return SearchSettings("shaking", kicks, 50, False, rng, lambda _: None, 1)
 
 
 def random_links(rng, n, count, k=None):
@@ -82,7 +83,7 @@ def test_the_linked_search_finds_the_best_labels_of_few_rows(seed, k):
     small, links = grouped(problem, problem.links), problem.links.links()
 
     def value(labels):
-        return problem.value(labels, problem.similarity.caches(labels, k))
+        return Labelling(problem, labels).value()
 
     allowed = [np.array(c) for c in product(range(k), repeat=n)]
     allowed = [c for c in allowed if links.satisfied(c).all() and len(np.unique(c)) == k]
@@ -99,11 +100,11 @@ def test_swapped_chains_keep_the_caches_and_never_violate_more(seed, repair):
     rng, n, k = np.random.default_rng(seed), 30, 3
     problem = label_problem(rng.normal(size=(n, 2)), k, random_links(rng, n, 25))
     small, links = grouped(problem, problem.links), problem.links.links()
-    arrays = _Arrays(small, rng.integers(k, size=len(small.known)).astype(np.int32))
+    arrays = Labelling(small, rng.integers(k, size=len(small.known)).astype(np.int32))
     for _ in range(50):
         before = arrays.value(), (~links.satisfied(arrays.labels[problem.links.of_row])).sum()
         swaps = small.joint_moves(arrays, repair)
-        again = _Arrays(small, arrays.labels)
+        again = Labelling(small, arrays.labels)
         np.testing.assert_allclose(arrays.caches, again.caches, atol=1e-9)
         np.testing.assert_allclose(arrays.sizes, again.sizes)
         after = arrays.value(), (~links.satisfied(arrays.labels[problem.links.of_row])).sum()
@@ -134,11 +135,27 @@ def test_other_labels_are_taken_only_if_links_say_so():
         problem = label_problem(X, 2, links)
         groups = problem.links
         ours, theirs = (voted(problem, groups, labels) for labels in (sides, other))
-        assert predicts_more(problem, groups, theirs, ours) == (truth is other)
-        value = problem.value(sides, problem.similarity.caches(sides, 2))
+        of_rows = theirs[groups.of_row], ours[groups.of_row]
+        assert predicts_more(problem, *of_rows) == (truth is other)
+        value = Labelling(problem, sides).value()
         start = Found(sides, value, [0.0], others=[Found(other, value - 1e-3, [0.0])])
         found, *_ = search_with_links(problem, start, search_settings())
         assert adjusted_rand_score(found.labels, truth) == 1.0
+
+
+def test_the_same_labels_found_again_do_not_count_as_others():
+    """Objectives of the same labels differ in the last bit if the searches went other ways."""
+    for seed in (1, 2, 10, 11):
+        centers = [[0, 0], [6, 6], [0, 6]]
+        X, y = make_blobs(60, centers=centers, cluster_std=0.6, random_state=seed)
+        links = PairwiseConstraints.from_labels(y, n_pairs=6, random_state=0).links()
+        problem, rng = label_problem(X, 3, links), np.random.default_rng(0)
+        starts = [(rng.integers(3, size=60).astype(np.int32), 0) for _ in range(6)]
+        starts.insert(0, (y.astype(np.int32), SHAKES))
+        start = search_labels(problem, starts, search_settings())
+        found, _, others = search_with_links(problem, start, search_settings())
+        assert adjusted_rand_score(found.labels, start.labels) == 1.0
+        assert not others
 
 
 def test_known_labels_and_heavier_links_prevail():
@@ -176,6 +193,29 @@ def test_one_true_link_changes_nothing(kind):
         assert adjusted_rand_score(plain, y) > 0.95
         assert (model.labels_ == plain).all()
         assert "1 constraint was used; 0 violated." in model.report_
+
+
+def test_a_violated_link_changes_hardly_any_other_row():
+    """Overlapping clusters: another metric would lead to others."""
+    X, _ = make_blobs(700, 8, centers=6, cluster_std=5.0, random_state=2)
+    model = MaxMarginClustering(6, n_resamples=0, random_state=0).fit(X)
+    plain, sure = model.labels_, np.argsort(-model.decision_function(X).max(axis=1))
+    for row in sure[[0, 50, 100]]:
+        other = sure[plain[sure] != plain[row]][3]
+        linked = PairwiseConstraints(len(X), must_link=[(row, other)])
+        labels = fitted(X, linked, 6).labels_
+        assert labels[row] == labels[other]
+        assert adjusted_rand_score(labels, plain) > 0.98
+
+
+def test_tied_votes_go_to_the_cluster_that_fits_better():
+    X, y = make_blobs(60, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    wrong = y.astype(np.int32)
+    row = np.flatnonzero(y == 2)[0]
+    wrong[row] = 0
+    links = Links(np.array([row]), np.flatnonzero(y == 2)[1:2], np.array([True]), np.ones(1))
+    problem = label_problem(X, 3, links)
+    assert (voted(problem, problem.links, wrong)[problem.links.of_row] == y).all()
 
 
 def test_false_links_hold_and_only_their_rows_differ_from_predictions():
@@ -230,6 +270,9 @@ def test_linked_rows_are_in_the_sample():
     assert len(model.fitted_indices_) == 80
     assert np.isin(links.links().rows(), model.fitted_indices_).all()
     assert links.accuracy(model.labels_) == 1.0
+    plain = MaxMarginClustering(3, n_resamples=0, random_state=0, max_samples=80).fit(X)
+    replaced = np.setdiff1d(model.fitted_indices_, plain.fitted_indices_)
+    assert len(replaced) and np.isin(replaced, links.links().rows()).all()
     few = fitted(X, links, max_samples=20)  # not all linked rows fit
     assert len(few.labels_) == 300 and len(few.fitted_indices_) == 20
 

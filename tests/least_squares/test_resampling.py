@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from maxmargin import LeastSquaresMarginClustering, choose_n_clusters
 from maxmargin._cluster_number import _decide, _support, largest_stable, shapeless
 from maxmargin.display import plot_n_clusters
-from maxmargin.least_squares._resampling import (
+from maxmargin.least_squares._confidence import (
     matched,
     pair_agreement,
     subsamples,

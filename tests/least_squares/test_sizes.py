@@ -7,15 +7,24 @@ import pytest
 from sklearn.datasets import load_wine, make_blobs
 
 from maxmargin import MaxMarginClustering
+from maxmargin.least_squares._connected import (
+    connected_clusters,
+    locally_scaled,
+    neighbours_of,
+)
 from maxmargin.least_squares._label_search import (
     SHAKES,
+    Labelling,
     LabelProblem,
     SearchSettings,
+    regrouped,
     search_labels,
 )
 from maxmargin.least_squares._similarity import similarity_of
-from maxmargin.least_squares._size_search import mean_and_doubt, regrouped, search_sizes
-from maxmargin.least_squares._starts import connected_clusters, neighbours_of
+from maxmargin.least_squares._starts import (
+    mean_and_doubt,
+    search_sizes,
+)
 from maxmargin.metrics import adjusted_rand_score
 
 
@@ -34,7 +43,7 @@ def problem_of(X, k, p=0.75):
 
 def quiet(n_kicks=0):
     return SearchSettings(
-        "shaking", n_kicks, 100, False, np.random.default_rng(0), lambda value: None, 1, False
+        "shaking", n_kicks, 100, False, np.random.default_rng(0), lambda value: None, 1
     )
 
 
@@ -109,8 +118,7 @@ def test_regrouping_undoes_a_merger_and_a_split_which_single_moves_do_not():
     assert adjusted_rand_score(y, moved.labels) < 0.9
     found = regrouped(problem, moved, quiet())
     assert adjusted_rand_score(y, found.labels) > 0.98
-    caches = problem.similarity.caches(found.labels, 5)
-    assert found.value == pytest.approx(problem.value(found.labels, caches), rel=1e-6)
+    assert found.value == pytest.approx(Labelling(problem, found.labels).value(), rel=1e-6)
     assert found.value > moved.value
     known = np.where(np.arange(150) < 3, y, -1).astype(np.int32)
     named = replace(problem, known=known)  # numbers of clusters mean something
@@ -149,6 +157,14 @@ def test_rows_outside_of_the_groups_join_the_one_they_are_linked_to():
     assert connected_clusters(X, np.ones(122), 3) is None
 
 
+def test_a_group_of_just_the_least_weight_is_one_in_any_order_of_the_sum():
+    for seed in (1, 6, 7):
+        X = np.random.default_rng(seed).normal(scale=0.3, size=(120, 2))
+        X[:12, 0] += 8.0
+        labels = connected_clusters(X, np.full(120, 0.1), 2)
+        assert labels is None or (labels == labels[0]).tolist() == [True] * 12 + [False] * 108
+
+
 def test_arms_that_nearly_touch_keep_their_rows():
     rng = np.random.default_rng(4)
     angle = 9.4 * np.sqrt(rng.random(300)) + 0.5
@@ -162,6 +178,58 @@ def test_arms_that_nearly_touch_keep_their_rows():
     np.testing.assert_array_equal(model.predict(X), model.labels_)
 
 
+def three_arms(seed):
+    """Spirals that meet in the middle; gaps along an arm are as wide as those between arms."""
+    rng, y = np.random.default_rng(seed), np.repeat([0, 1, 2], [500, 400, 300])
+    angle = 9.4 * np.sqrt(rng.random(1200)) + 0.5
+    turned = angle + 2.0 * np.pi * y / 3.0
+    X = np.column_stack([angle * np.cos(turned), angle * np.sin(turned)]) / 3.0
+    return X + rng.normal(scale=0.07, size=X.shape), y
+
+
+def test_most_spirals_of_three_arms_are_found():
+    found = []
+    for seed in range(10):
+        X, y = three_arms(seed)
+        labels = connected_clusters(X, np.ones(1200), 3)
+        found.append(labels is not None and adjusted_rand_score(y, labels) > 0.98)
+    assert sum(found) >= 7  # 3 if distances are the same in all directions
+
+
+def test_connected_clusters_do_not_depend_on_units_order_or_axes():
+    X, _ = three_arms(3)
+    labels = connected_clusters(X, np.ones(1200), 3)
+    order = np.random.default_rng(0).permutation(1200)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    for other in (1e-6 * X, X + 3.0, X @ turn):
+        again = connected_clusters(other, np.ones(1200), 3)
+        assert adjusted_rand_score(labels, again) == 1.0
+    shuffled = connected_clusters(X[order], np.ones(1200), 3)
+    assert adjusted_rand_score(labels[order], shuffled) == 1.0
+
+
+def test_local_distances_are_those_of_their_definition():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) * [1.0, 3.0]
+    neighbours, distances = neighbours_of(X, 30)
+    D = np.linalg.norm(X[:, None] - X[None], axis=2)
+    for _ in range(3):
+        metrics = []
+        for i in range(60):
+            nearest = neighbours[i][np.argsort(D[i, neighbours[i]])[:15]]
+            C = np.cov(X[[i, *nearest]].T, bias=True)
+            C = C / (np.trace(C) / 2) + 0.1 * np.eye(2)
+            metrics.append(np.linalg.inv(C) * np.sqrt(np.linalg.det(C)))
+        steps = X[:, None] - X[None]
+        squares = np.einsum("nmi,nij,nmj->nm", steps, np.array(metrics), steps)
+        D = np.sqrt(np.maximum(squares, squares.T))
+    near, local = locally_scaled(X, neighbours, distances)
+    wanted = np.take_along_axis(D, near, axis=1)
+    assert (np.diff(local, axis=1) >= 0).all()
+    np.testing.assert_array_equal(np.sort(near, axis=1), np.sort(neighbours, axis=1))
+    np.testing.assert_allclose(local, wanted, atol=1e-5 * distances.max())
+
+
 def test_neighbours_are_those_of_brute_force():
     X = np.random.default_rng(0).normal(size=(300, 3))
     neighbours, distances = neighbours_of(X, 4)
@@ -172,6 +240,23 @@ def test_neighbours_are_those_of_brute_force():
 
 
 # -- scales ----------------------------------------------------------------------------------------
+
+
+def test_tight_clusters_have_no_local_metric():
+    spread = 1e-6 * np.random.default_rng(0).normal(size=(100, 2))
+    X = spread + np.repeat([[1.0], [-1.0]], 50, axis=0)
+    assert front_door(2).fit(X).cluster_sizes_.tolist() == [50, 50]  # warnings are errors
+    for d in (3, 4):
+        X = np.random.default_rng(d).integers(0, 2, size=(90, d)) + 0.0  # many equal rows
+        distances = locally_scaled(X, *neighbours_of(X, 40))[1]
+        assert np.isfinite(distances).all() and (np.diff(distances, axis=1) >= 0).all()
+
+
+def test_columns_that_hardly_count_are_told():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    assert not any("hardly counts" in s for s in front_door(2).fit(X).report_)
+    model = front_door(2).fit(X * [1.0, 1.0, 50.0, 50.0, 50.0])
+    assert any("a quarter of them hardly counts" in s for s in model.report_)
 
 
 def test_columns_of_other_units_are_standardised_and_told():

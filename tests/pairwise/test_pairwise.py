@@ -45,12 +45,12 @@ def random_problem(k=3, n=14, d=4, L=9, alpha=0.1, seed=0, hu=False, known=True)
     free[links.rows()] = 0.0
     return pair_problem(
         Rows(rng.normal(size=(n, d))),
+        rng.random(n),
         k,
         alpha,
         links,
         classes,
         free,
-        known_weights=rng.random(n),
         unlabeled_weight=0.7,
         hu=hu,
     )
@@ -440,7 +440,7 @@ def test_equal_rows_with_links_count_once_each():
     free = np.ones(100)
     free[links.links().rows()] = 0
     nothing, ones = np.full(100, -1), np.ones(100)
-    p = pair_problem(Rows(Z), 2, 0.01, links.links(), nothing, free, known_weights=ones)
+    p = pair_problem(Rows(Z), ones, 2, 0.01, links.links(), nothing, free)
     assert merged.objective_ == pytest.approx(
         penalty(p, W) + literal_risk(p, p.scores(W)), rel=1e-9
     )
@@ -486,7 +486,7 @@ def test_hu_keeps_its_own_objective(odd_even):
     Z = (X - X.mean(axis=0)) * model.feature_scale_
     W = model.coef_ / model.feature_scale_
     nothing, ones = np.full(600, -1), np.ones(600)
-    p = pair_problem(Rows(Z), 2, 0.1, links.links(), nothing, ones, known_weights=ones, hu=True)
+    p = pair_problem(Rows(Z), ones, 2, 0.1, links.links(), nothing, ones, hu=True)
     assert model.objective_ == pytest.approx(penalty(p, W) + literal_risk(p, p.scores(W)), rel=1e-9)
 
 

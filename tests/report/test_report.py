@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -66,6 +66,24 @@ def test_a_report_agrees_with_predict(wine, mixed):
     agrees(plain, wine[1].to_numpy(), report(plain, wine[1].to_numpy()))
 
 
+def test_maps_and_stability_are_explained_and_one_cluster_is_not_praised(wine):
+    view = report(*wine).view
+    assert "corner" in view["points"]["maps"][0]["told"]
+    assert view["stability"] == {"value": wine[0].stability_, "word": "stable"}
+    one = MaxMarginClustering(1, n_resamples=2, random_state=0).fit(wine[1])
+    view = report(one, wine[1]).view
+    assert view["stability"] is None and view["clusters"][0]["level"] is None
+    assert [plane["name"] for plane in view["points"]["maps"]] == ["principal components"]
+    assert view["clusters"][0]["features"] == []
+    assert view["clusters"][0]["certain"] == view["clusters"][0]["unsure"] == []
+
+
+def test_whole_numbers_of_seven_digits_are_shown_in_full():
+    assert _view._told(110172.0) == "110172" and _view._told(-1234567.4) == "-1234567"
+    assert _view._told(1.5) == "1.5" and _view._told(0.00018532) == "0.00019"
+    assert Rows(np.full((2, 1), 110172.0)).cells([0], [0]) == [[110172]]
+
+
 def test_cards_are_ordered_by_confidence_and_leave_out_columns_that_tell_nothing(wine):
     X = wine[1].iloc[:, [6, 9, 12]].assign(nothing=1.0)
     model = MaxMarginClustering(3, n_resamples=2, random_state=0).fit(X)
@@ -81,12 +99,19 @@ def test_cards_are_ordered_by_confidence_and_leave_out_columns_that_tell_nothing
 def test_the_number_of_clusters_is_said_to_be_given_if_it_was(wine):
     page = report(*wine)
     number = page.view["number"]
-    assert number["statement"].startswith("You gave 3. ") and "chosen" not in number["statement"]
+    assert number["statement"].startswith("You gave 3. ")
     assert [round(1000 * sum(line)) for line in page.view["confusion"]] == [1000] * 3
     assert np.array_equal(np.round(page.view["confusion"], 3), page.view["confusion"])
-    with pytest.warns(UserWarning, match="was chosen"):
-        free = MaxMarginClustering(n_resamples=0, random_state=0).fit(wine[1])
+    free = MaxMarginClustering(n_resamples=0, random_state=0).fit(wine[1])
     assert "You gave" not in report(free, wine[1]).view["number"]["statement"]
+
+
+def test_an_uncertain_number_is_preferred_if_another_was_given():
+    X = make_blobs([400, 100, 50, 50], 4, cluster_std=1.8, random_state=0)[0]
+    with pytest.warns(UserWarning, match=r"\d was chosen: one more"):
+        MaxMarginClustering(n_resamples=0, random_state=0).fit(X)
+    told = report(MaxMarginClustering(3, n_resamples=0).fit(X), X).view["number"]["statement"]
+    assert " is preferred: one more" in told and "chosen" not in told
 
 
 def test_a_report_of_many_rows_shows_some_and_counts_all(monkeypatch, wine):
@@ -139,6 +164,7 @@ def test_a_page_holds_everything_itself_and_escapes_cells(mixed):
     assert HOSTILE not in text and "<b>a" not in text
     view = json.loads(re.search(r'id="view">(.*?)</script>', text, re.S)[1])
     assert view["title"] == HOSTILE and view["cells"]["0"][1] == "<b>a</b>"
+    assert "<noscript><p>This page is drawn by its own script" in text
     shown = report(model, X)._repr_html_()
     assert shown.startswith("<iframe sandbox=") and "<script" not in shown
 

@@ -5,7 +5,7 @@ from numba import njit
 
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xC2B2AE3D27D4EB4F)
-_S33, _S29, _S32 = np.uint64(33), np.uint64(29), np.uint64(32)
+_S33, _S29, _S32, _S1 = np.uint64(33), np.uint64(29), np.uint64(32), np.uint64(1)
 U = np.uint64  # unsigned places spare the check for negative ones: a third of the time
 
 
@@ -23,11 +23,14 @@ def _mix(h):
 
 @njit(cache=True, nogil=True)
 def fingerprint_dense(bits, out):
-    """Fill ``out`` (n, 2) from the float64 bit patterns ``bits`` (n, d); zeros do not count."""
+    """Fill ``out`` (n, 2) from the float64 bit patterns ``bits`` (n, d); zeros do not count.
+
+    A shift to the left takes away the sign, so that -0.0 is a zero, too.
+    """
     for i in range(bits.shape[0]):
         a, b = _MIX_A, _MIX_B
         for j in range(bits.shape[1]):
-            if bits[i, j] != 0:
+            if bits[i, j] << _S1 != 0:
                 key = bits[i, j] + _mix(np.uint64(j) + _MIX_B)
                 a = _mix(a ^ key)
                 b = _mix(b + key)
@@ -40,7 +43,7 @@ def fingerprint_csr(bits, indices, indptr, out):
     for i in range(out.shape[0]):
         a, b = _MIX_A, _MIX_B
         for p in range(indptr[i], indptr[i + 1]):
-            if bits[p] != 0:
+            if bits[p] << _S1 != 0:
                 key = bits[p] + _mix(np.uint64(indices[p]) + _MIX_B)
                 a = _mix(a ^ key)
                 b = _mix(b + key)
@@ -452,60 +455,3 @@ def best_piecewise_split(
                 if np.isfinite(left):
                     best_b = 0.5 * (b + left)
     return best_m, best_b, best_cost
-
-
-# -- rules of the regressions ----------------------------------------------------------------------
-# A row costs nothing in a column while its score lies in [low, high], and grows with slope one
-# outside; size_floor.loss_kinks has both bounds, for rows of the column's cluster and for others.
-
-
-@njit(cache=True, nogil=True)
-def admm_rule(fitted, weights, labels, names, target, dual, kinks, relaxation, step, codes, sums):
-    """One ADMM update: over-relax, proximal step, dual update; see ``regression.admm_block``.
-
-    ``target`` (s) and ``dual`` (u) are updated in place.
-    """
-    for i in range(fitted.shape[0]):
-        for h in range(fitted.shape[1]):
-            own = labels[i] == names[h]
-            low, high = (kinks[2], kinks[3]) if own else (kinks[0], kinks[1])
-            point = relaxation * fitted[i, h] + (1.0 - relaxation) * target[i, h] + dual[i, h]
-            if point < low:
-                near = min(point + step[h], low)
-            elif point > high:
-                near = max(point - step[h], high)
-            else:
-                near = point
-            moved = near - target[i, h]
-            target[i, h] = near
-            dual[i, h] = point - near
-            codes[i, h] = weights[i] * (near - dual[i, h])
-            sums[0, h] += codes[i, h]
-            sums[1, h] += weights[i] * (fitted[i, h] - near) ** 2
-            sums[2, h] += weights[i] * moved * moved
-            sums[3, h] += weights[i] * near * near
-            sums[4, h] += weights[i] * dual[i, h] ** 2
-
-
-@njit(cache=True, nogil=True)
-def gap_rule(fitted, weights, labels, names, subgradients, kinks, codes, sums):
-    """Primal loss, conjugates and dual masses; see ``regression.gap_block``."""
-    m = fitted.shape[1]
-    for i in range(fitted.shape[0]):
-        for h in range(m):
-            own = labels[i] == names[h]
-            low, high = (kinks[2], kinks[3]) if own else (kinks[0], kinks[1])
-            if fitted[i, h] < low:
-                sums[0, h] += weights[i] * (low - fitted[i, h])
-            elif fitted[i, h] > high:
-                sums[0, h] += weights[i] * (fitted[i, h] - high)
-            p = subgradients[i, h]
-            codes[i, h] = codes[i, m + h] = 0.0
-            if p > 0.0:
-                codes[i, h] = weights[i] * p
-                sums[1, h] += codes[i, h] * high
-                sums[2, h] += codes[i, h]
-            elif p < 0.0:
-                codes[i, m + h] = -weights[i] * p
-                sums[3, h] -= codes[i, m + h] * low
-                sums[4, h] += codes[i, m + h]

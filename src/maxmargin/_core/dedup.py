@@ -15,12 +15,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
-from .._data.source import MemoryRows, RowSource, values_of
+from .._data.source import MemoryRows, RowSource
 from ._numba import fingerprint_csr, fingerprint_dense
 from .links import HEAVIEST, LIGHTEST, Links
 
 MERGE_ROWS = 10_000
-UNKNOWN = ("-1", "?", "nan", "None")  # names of labels that are not known
+UNKNOWN = ("-1", "?", "nan", "None", "<NA>", "NaT")  # names of labels that are not known
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,18 @@ class FitInput:
                 f"kernel='precomputed' needs max_samples >= n_samples = {n}, got "
                 f"max_samples={max_samples}: columns of a kernel matrix cannot be left out."
             )
-        known = self.rng.permutation(np.flatnonzero(self.known >= 0))
-        if self.links is not None:
-            linked = np.setdiff1d(self.links.rows(), known)
-            known = np.concatenate([known, self.rng.permutation(linked)])
-        known = known[:max_samples]
+        known = self.rng.permutation(np.flatnonzero(self.known >= 0))[:max_samples]
         free = np.ones(n, bool)
         free[known] = False
         others = np.flatnonzero(free)
         more = self.rng.choice(others, max_samples - len(known), replace=False)
+        if self.links is not None:
+            # They take the places of other rows, so that few links change few of the rows.
+            missing = np.setdiff1d(self.links.rows(), np.concatenate([known, more]))
+            spare = np.flatnonzero(~np.isin(more, self.links.rows()))[: len(missing)]
+            if len(missing) > len(spare):
+                missing = self.rng.permutation(missing)
+            more[spare] = missing[: len(spare)]
         return np.sort(np.concatenate([known, more]))
 
     def part(self, rows: np.ndarray) -> FitInput:
@@ -101,12 +104,10 @@ def row_fingerprints(X: Any) -> np.ndarray:
     """
     out = np.empty((X.shape[0], 2), np.uint64)
     if sparse.issparse(X):
-        # Adding 0.0 turns -0.0, which has other bits, into 0.0.
-        bits = (X.data.astype(np.float64) + 0.0).view(np.uint64)
+        bits = X.data.astype(np.float64, copy=False).view(np.uint64)
         fingerprint_csr(bits, X.indices, X.indptr, out)
     else:
-        values = np.ascontiguousarray(X, np.float64) + 0.0
-        fingerprint_dense(values.view(np.uint64), out)
+        fingerprint_dense(np.ascontiguousarray(X, np.float64).view(np.uint64), out)
     return out
 
 
@@ -120,7 +121,7 @@ def make_input(
         weights = np.ones(n) if n <= MERGE_ROWS else np.broadcast_to(1.0, n)
     known = np.broadcast_to(-1, n) if known is None else known
     source = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
-    if (values_of(weights) == 0).any():
+    if weights.min() == 0:
         source = np.flatnonzero(weights)
         X, weights, known = X.part(source), weights[source], known[source]
     few = merge and X.shape[0] <= MERGE_ROWS
@@ -260,22 +261,23 @@ def checked_partial_labels(
             f"{n_clusters=}."
         )
     if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
-        raise ValueError("partial_labels must be integers, with -1 for unknown.")
-    known = known.astype(np.int64)
+        raise ValueError("partial_labels must be integers, or names; -1, '' or NaN if unknown.")
     most = (2**31 if n_clusters is None else n_clusters) - 1
     if known.min() < -1 or known.max() > most:
         raise ValueError(
             f"partial_labels must lie between 0 and n_clusters - 1 = {most}, or be -1 for "
-            f"unknown; got values from {known.min()} to {known.max()}."
+            f"unknown; got values from {known.min():g} to {known.max():g}."
         )
-    return known if (known >= 0).any() else None, names
+    return known.astype(np.int64) if (known >= 0).any() else None, names
 
 
 def label_codes(known: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return labels as numbers, and the names that they stand for if they are text."""
-    if known.dtype.kind not in "OUS":
+    if known.dtype.kind == "f":
+        return np.where(np.isnan(known), -1.0, known), None
+    if known.dtype.kind not in "OUST":
         return known, None
-    texts = np.array(["" if v is None or v != v else str(v).strip() for v in known.tolist()])
+    texts = np.array([str(v).strip() for v in known.tolist()])
     texts[np.isin(texts, UNKNOWN)] = ""
     try:
         return np.where(texts == "", "-1", texts).astype(float), None

@@ -25,7 +25,7 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
-from .._data.source import TILE, BlockResult, MemoryRows, RowSource, total_of
+from .._data.source import TILE, BlockResult, MemoryRows, RowSource
 from ._numba import row_moments
 from .lapack import eigh, interruptible
 from .rows import Block, Rows, weighted_sum
@@ -34,12 +34,12 @@ Kernel = str | Callable[..., Any]
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
 _USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
 _SHIFT_INVARIANT = ("rbf", "laplacian")
+SCALE_POWERS = {"rbf": 2, "laplacian": 1, "cosine": 0}  # c X has the kernel of X at gamma / c^power
 DEVICE_KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 
 MAX_LINEAR_WIDTH = 1024  # wider linear problems go through landmarks: the solver factors r x r
 GREEDY_ROWS = 5000  # pivoted Cholesky is memory-bound: above this many rows landmarks are random
-GREEDY_RANK = 512
-NYSTROEM_RANK = 256
+GREEDY_RANK, NYSTROEM_RANK = 512, 256
 TRACE_TOLERANCE = 1e-6
 MEDIAN_ROWS = 1000  # 500k pairs give the median distance to about one part in a thousand
 FLOAT32_ROWS = 100_000
@@ -116,11 +116,33 @@ class FeatureMap:
         """Return the kernel between raw rows and the landmarks."""
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.landmarks])
-        X = self.points(X if xp is np else xp.asarray(X, dtype=self.dtype))
+        gamma = self.params.get("gamma")
+        if xp is np and self.kernel in SCALE_POWERS and not isinstance(gamma, tuple):
+            points, landmarks, gamma = self.sides(X)
+            params = {"gamma": gamma} if self.params else {}
+            return evaluate_kernel(points, landmarks, self.kernel, params)
+        points = self.points(X if xp is np else xp.asarray(X, dtype=self.dtype))
         landmarks = self.landmarks
         if xp is np:
-            X, landmarks = (side.astype(self.dtype, copy=False) for side in (X, landmarks))
-        return evaluate_kernel(X, landmarks, self.kernel, self.params, xp)
+            with np.errstate(over="ignore"):  # evaluate_kernel refuses what is not finite
+                points, landmarks = (s.astype(self.dtype, copy=False) for s in (points, landmarks))
+        return evaluate_kernel(points, landmarks, self.kernel, self.params, xp)
+
+    def sides(self, X: Any) -> tuple[Any, Any, float]:
+        """Return points and landmarks whose squares are in the range of ``dtype``, and their gamma.
+
+        Both are multiplied by a power of two, which is exact.
+        """
+        points, landmarks = self.points(X), self.landmarks
+        exponent = int(np.frexp(abs(landmarks).max())[1])
+        unit = 2.0 ** -min(max(exponent, -500), 500)  # its square is in the range of float64
+        largest = float(np.finfo(self.dtype).max) / 16.0 / landmarks.shape[1]
+        points, landmarks = points * unit, landmarks * unit
+        values = points.data if sparse.issparse(points) else points  # new rows may be far
+        np.clip(values, -np.sqrt(largest), np.sqrt(largest), out=values)
+        points, landmarks = (s.astype(self.dtype, copy=False) for s in (points, landmarks))
+        gamma = float(self.params.get("gamma", 1.0)) / unit ** SCALE_POWERS[str(self.kernel)]
+        return points, landmarks, min(gamma, largest)  # infinite without a warning: Python's floats
 
 
 def mapped_rows(features: Any, X: Any, n_jobs: int = 1) -> Rows:
@@ -275,21 +297,10 @@ def fit_features(
 ) -> tuple[FeatureMap, Rows]:
     """Choose landmarks, centre and scale; return the map and the mapped training rows.
 
-    Parameters
-    ----------
-    X : RowSource of shape (n, d), or (n, n) for a precomputed kernel
-    weights : ndarray of shape (n,)
-    params : dict
-        From :func:`kernel_params`.
-    n_components : int, "auto" or None
-        Largest number of features; None keeps all.
-    center : bool
-        Whether the features get mean zero.
-    widest : int or None
-        Linear kernels of more columns go through landmarks; None leaves all of them as they are.
-    truncated : bool
-        Whether n_components="auto" means the leading 100 features of 400 random landmarks, as it
-        always does for kernel="auto".
+    ``params`` are from :func:`kernel_params`; ``n_components`` is the largest number of features,
+    None keeps all. Linear kernels of more than ``widest`` columns go through landmarks. If
+    ``truncated``, n_components="auto" means the leading 100 features of 400 random landmarks, as it
+    always does for kernel="auto".
     """
     n, d = X.shape
     all_columns = n_components in ("auto", None) or int(n_components) >= d
@@ -309,9 +320,8 @@ def fit_features(
         offset = centre_of(Rows(X, n_jobs=n_jobs), weights)
     if rank is not None and kernel == "cosine":
         axes = text_axes(X, rank, rng)
-        fmap = FeatureMap(
-            kernel, {}, axes, np.eye(len(axes)), None, np.zeros(len(axes)), 1.0, dtype
-        )
+        unit, origin = np.eye(len(axes)), np.zeros(len(axes))
+        fmap = FeatureMap(kernel, {}, axes, unit, None, origin, 1.0, dtype)
     else:
         if rank is not None:
             many = AUTO_LANDMARKS if n > AUTO_ALL else n
@@ -365,10 +375,8 @@ def text_axes(X: RowSource, rank: int, rng: np.random.Generator) -> np.ndarray:
     """
     some = X.take(np.arange(0, X.shape[0], -(-X.shape[0] // AXES_ROWS)))
     unit = normalize(sparse.csr_matrix(some, dtype=np.float64))
-    rank = min(rank, *unit.shape)
-    return np.asarray(
-        randomized_svd(unit, rank, n_iter=3, random_state=int(rng.integers(2**31 - 1)))[2]
-    )
+    rank, seed = min(rank, *unit.shape), int(rng.integers(2**31 - 1))
+    return np.asarray(randomized_svd(unit, rank, n_iter=3, random_state=seed)[2])
 
 
 def feature_rank(n: int, d: int, kernel: Kernel, n_components: int | str | None) -> int:
@@ -393,7 +401,7 @@ def centred_rows(
     is 0.
     """
     raw, (n, width) = replace(rows, offset=None, scale=1.0), rows.shape
-    centre, total = np.zeros(width), total_of(weights)
+    centre, total = np.zeros(width), float(weights.sum())
     if rows.is_sparse:
         centre = centre_of(raw, weights) if center else centre
         plain = float(reduce(add, raw.run(square_block, (total,), (weights,))[1]))
@@ -473,9 +481,8 @@ def pivoted_cholesky(
         )
         column = column - factor[:, :j] @ factor[pivot, :j]
         factor[:, j] = column / np.sqrt(residual[pivot])
-        residual = residual - factor[:, j] ** 2
+        residual = np.maximum(residual - factor[:, j] ** 2, 0.0)
         residual[pivot] = 0.0
-        residual = np.maximum(residual, 0.0)
         chosen.append(pivot)
     return np.array(sorted(chosen) or [0])
 

@@ -27,7 +27,6 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from .._data.source import values_of
 from .._threads import in_order
 from ._numba import fill_clusters, tempered_ascent
 from .dedup import FitInput
@@ -46,34 +45,34 @@ KMEANS_ROWS = 2000  # that k-means sees; the other rows go to the nearest centre
 KMEANS_RUNS = 2
 
 
-def kmeans_labels(
-    X: Any, n_clusters: int, weights: np.ndarray | None, rng: np.random.Generator, n_init: int = 10
-) -> np.ndarray:
-    """Labels of the best of ``n_init`` runs of k-means.
+def kmeans(
+    X: Any,
+    n_clusters: int,
+    rng: np.random.Generator | int,
+    weights: np.ndarray | None = None,
+    n_init: int = 10,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and centres of the best of ``n_init`` runs of k-means.
+
+    Its warning about few distinct rows is harmless here.
 
     Examples
     --------
     >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
-    >>> labels = kmeans_labels(X, 2, np.ones(4), np.random.default_rng(0))
+    >>> labels, _ = kmeans(X, 2, np.random.default_rng(0))
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    seed = int(rng.integers(2**31 - 1))
+    seed = rng if isinstance(rng, int) else int(rng.integers(2**31 - 1))
     if X.shape[0] <= n_clusters:
-        return np.arange(X.shape[0])
-    return np.asarray(fitted_kmeans(X, n_clusters, seed, n_init, weights).labels_)
-
-
-def fitted_kmeans(
-    X: Any, n_clusters: int, seed: int, n_init: int = 10, weights: np.ndarray | None = None
-) -> KMeans:
-    """Fit k-means without its warning about few distinct rows, which is harmless here."""
+        return np.arange(X.shape[0]), X
     # The scale of weights changes no partition; their products with squares can overflow.
     weights = None if weights is None else weights / weights.max()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(n_clusters, n_init=n_init, random_state=seed)
-        return model.fit(X, sample_weight=weights)
+        model.fit(X, sample_weight=weights)
+    return model.labels_, model.cluster_centers_
 
 
 def sampled_rows(known: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -92,7 +91,7 @@ def sampled_rows(known: np.ndarray, size: int, rng: np.random.Generator) -> np.n
         return np.arange(n)
     few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
     few = few[np.diff(few, prepend=-1) > 0]
-    named_rows = np.flatnonzero(values_of(known) >= 0)
+    named_rows = np.flatnonzero(known >= 0)
     if len(named_rows) > size:
         at = ((np.arange(size) + 0.5) * (len(named_rows) / size)).astype(np.int64)
         named_rows = named_rows[at]
@@ -113,22 +112,11 @@ def label_starts(
 ) -> list[np.ndarray]:
     """Return distinct labels of large J_p, for two strengths of whitening and three powers p.
 
-    Parameters
-    ----------
-    rows : Rows
-        Few rows: they are brought to the host.
-    weights : ndarray of shape (n,)
-    known : ndarray of shape (n,)
-        Labels that stay, -1 where a row is free.
-    kmeans : ndarray of shape (n,)
-        The k-means partition, with which the search starts and the list ends.
-    init : {"auto", "k-means", "random"}
-        "k-means" starts from no random labels, "random" from no others: then the k-means partition
-        is not in the list, either.
-    n_init : int or "auto"
-        Labels that are improved for every strength of whitening; "auto" is ``N_STARTS``.
-    floor : float
-        Least weight of a cluster in a move.
+    The rows are few: they are brought to the host. ``n_init`` labels are improved for every
+    strength of whitening. The search starts and the list ends with ``kmeans``, the k-means
+    partition, unless ``init`` is "random", which has no other initial labels; "k-means" has no
+    random ones. Labels that are ``known`` (not -1) stay, and no move leaves a cluster of a weight
+    below ``floor``.
 
     Examples
     --------
@@ -296,7 +284,7 @@ def kmeans_partition(
     if len(some) < n:
         few, share = rows.take(some), np.asarray(weights[some])
     points = few.source.take(slice(None)) if few.is_sparse else few.values()
-    labels = kmeans_labels(points, k, share, rng, n_init)
+    labels, _ = kmeans(points, k, rng, share, n_init)
     if len(some) < n:
         labels = nearness(rows, cluster_means(few, labels, share, k)).argmax(axis=1)
     return labels
@@ -321,7 +309,7 @@ def fit_with_known(fit_model: Callable[[FitInput], Model], data: FitInput, k: in
     """
     rng = deepcopy(data.rng)  # of a fit without known labels
     model = fit_model(data)
-    named_rows = values_of(data.known) >= 0
+    named_rows = data.known >= 0
     ended = model.stop_reason not in (CONVERGED, STALLED, MAX_ITER)  # there is no more time
     if k < 2 or ended or data.initial is not None or named_rows.all() or not named_rows.any():
         return model
@@ -367,5 +355,6 @@ def agreement(first: np.ndarray, second: np.ndarray, k: int) -> float:
     rows, columns, n = common.sum(axis=1), common.sum(axis=0), float(len(first))
     together = float((common * (common - 1)).sum())
     one, other = float((rows * (rows - 1)).sum()), float((columns * (columns - 1)).sum())
-    expected, most = one * other / max(n * (n - 1), 1.0), 0.5 * (one + other)
-    return (together - expected) / (most - expected) if most > expected else 1.0
+    pairs, expected = n * (n - 1), one * other  # times the number of pairs: integers are exact
+    most = 0.5 * (one + other) * pairs
+    return (together * pairs - expected) / (most - expected) if most > expected else 1.0

@@ -78,7 +78,8 @@ class Links:
 
 def checked_pairs(pairs: Any, name: str, n: int) -> np.ndarray:
     """Pairs of two different rows of n, or an error that names what is wrong."""
-    given = np.asarray(pairs if isinstance(pairs, np.ndarray | Sequence) else list(pairs))
+    is_array = isinstance(pairs, Sequence) or hasattr(pairs, "__array__")  # such as a data frame
+    given = np.asarray(pairs if is_array else list(pairs))
     if given.size == 0:
         return np.empty((0, 2), np.int64)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iuf":
@@ -86,16 +87,16 @@ def checked_pairs(pairs: Any, name: str, n: int) -> np.ndarray:
             f"{name} must be pairs of row numbers, an array of shape (m, 2); got shape "
             f"{given.shape} of {given.dtype}."
         )
-    whole = given.astype(np.int64)
-    if not np.array_equal(whole, given):
-        bad = int(np.flatnonzero((whole != given).any(axis=1))[0])
-        raise ValueError(f"{name} must hold whole row numbers, got {given[bad].tolist()}.")
-    outside = np.flatnonzero(((whole < 0) | (whole >= n)).any(axis=1))
+    bad = np.flatnonzero((~np.isfinite(given) | (given != np.rint(given))).any(axis=1))
+    if len(bad):
+        raise ValueError(f"{name} must hold whole row numbers, got {given[bad[0]].tolist()}.")
+    outside = np.flatnonzero(((given < 0) | (given >= n)).any(axis=1))
     if len(outside):
         raise ValueError(
-            f"{name}[{outside[0]}] = {tuple(whole[outside[0]].tolist())}: row numbers must lie "
+            f"{name}[{outside[0]}] = {tuple(given[outside[0]].tolist())}: row numbers must lie "
             f"between 0 and n_samples - 1 = {n - 1}."
         )
+    whole = given.astype(np.int64)
     itself = np.flatnonzero(whole[:, 0] == whole[:, 1])
     if len(itself):
         raise ValueError(f"{name}[{itself[0]}] links row {whole[itself[0], 0]} with itself.")
@@ -401,9 +402,8 @@ def cannot_clique(n: int, groups: np.ndarray, cannot_link: np.ndarray, size: int
         if keep.all():
             break
         edges = edges[keep]
-    found = _search_clique(edges, size)
-    first_row = {int(g): int(r) for r, g in reversed(list(enumerate(groups)))} if found else {}
-    return sorted(first_row[g] for g in found)
+    found = _search_clique(edges, size) if len(edges) else []
+    return sorted(int(np.argmax(groups == g)) for g in found)
 
 
 def clusters_needed(links: Links, n: int, k: int) -> int:

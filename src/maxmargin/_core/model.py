@@ -98,16 +98,8 @@ class Model:
     ) -> tuple[np.ndarray, str | None]:
         """Return the clusters whose size ``balance`` decided, and what to say about the sizes.
 
-        Parameters
-        ----------
-        sizes : ndarray of shape (k,)
-            Weight of each cluster.
-        lightest : float
-            Least weight of a row.
-        whole : bool
-            Whether all weights are whole numbers.
-        entropy : bool
-            Whether the method has a soft preference for even sizes, too.
+        ``lightest`` is the least weight of a row, ``whole`` whether all weights are whole numbers,
+        ``entropy`` whether the method has a soft preference for even sizes, too.
         """
         k, balance = len(sizes), self.balance
         floor = size_floor(balance, sizes.sum(), k, whole) if k > 1 else 0.0

@@ -72,18 +72,10 @@ def solve_qp(
     balance: ScoreBalance | None = None,
     tol: float = 1e-12,
 ) -> QpSolution:
-    """Best multipliers of the cuts.
+    """Best multipliers of the cuts, given their products and their gains at W = 0.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (m, m)
-        Products of the cuts, positive semi-definite.
-    gains : ndarray of shape (m,)
-        Lower bound of each cut on the loss at W = 0.
-    start : ndarray, optional
-        Multipliers of the first cuts, from an earlier solution.
-    tol : float
-        Reduced gradients up to this, relative to the largest gain, count as zero.
+    ``start`` are multipliers of the first cuts, from an earlier solution. Reduced gradients up to
+    ``tol``, relative to the largest gain, count as zero.
 
     Examples
     --------

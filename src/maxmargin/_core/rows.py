@@ -185,24 +185,10 @@ class Rows:
     ) -> Pass:
         """Call a block function on every block, on the machine that stores it.
 
-        Parameters
-        ----------
-        function : callable
-            ``function(block, parts, *shared) -> (new_parts, sums)``; a module-level function, so
-            that it can be pickled.
-        shared : tuple
-            Arguments that are the same for all blocks.
-        columns : tuple of arrays with an entry for each row
-            Arrays, or columns computed in an earlier pass.
-        made : tuple of dtypes
-            Of the columns that the function makes.
-
-        Returns
-        -------
-        columns : tuple
-            New columns, stored with the blocks.
-        sums : iterator
-            The sums of every block, in order. The pass is over when it is exhausted.
+        ``function(block, parts, *shared) -> (new_parts, sums)`` is a module-level function, so that
+        it can be pickled; ``columns`` are arrays, or were made by an earlier pass; ``made`` are the
+        dtypes of those that the function makes. Returns these, stored with the blocks, and an
+        iterator of the sums of every block, in order. The pass is over when it is exhausted.
         """
         source: RowSource = self.source
         return source.run(function, self.block, shared, columns, made)
@@ -272,11 +258,14 @@ def sum_block(block: Block, parts: Any) -> BlockResult:
     return (), reduce(add, (xp.asarray(tile, dtype=xp.float64) for tile in tiles))
 
 
+def added(blocks: Iterator[Any]) -> Any:
+    """Return the sums of several quantities over all blocks, in order."""
+    return reduce(lambda total, block: tuple(map(add, total, block)), blocks)
+
+
 def cluster_means(rows: Rows, labels: Any, weights: np.ndarray, k: int) -> np.ndarray:
     """Return the weighted mean row of every cluster, (k, r); zeros for one without rows."""
-    sums, sizes = 0.0, 0.0
-    for part, part_sizes in rows.run(member_block, (k,), (labels, weights))[1]:
-        sums, sizes = sums + part, sizes + part_sizes
+    sums, sizes = added(rows.run(member_block, (k,), (labels, weights))[1])
     return np.asarray(sums / np.maximum(sizes, 1e-300)[:, None])
 
 

@@ -118,23 +118,11 @@ def balanced_split(
     known: np.ndarray | None = None,
     midpoints: bool = False,
 ) -> Split:
-    """Exact joint minimiser over labels and bias, in O(n log n).
+    """Exact joint minimiser over labels and bias, in O(n log n), for scores without a bias.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Scores without a bias.
-    loss : {"laplacian", "squared", "hinge"}
-    sizes : Sizes or float
-        What is asked of the sides; a number is their least weight.
-    weights : ndarray of shape (n,), optional
-    epsilon : float
-        Half width of the insensitive zone of the Laplacian loss.
-    known : ndarray of shape (n,), optional
-        -1 or +1 where the label is given, 0 where it is free.
-    midpoints : bool
-        Take minus the middle between neighbouring scores as the bias of each split, as the paper
-        does, instead of the best bias.
+    ``sizes`` is what is asked of the sides, a number their least weight; ``known`` is -1 or +1
+    where the label is given, 0 where it is free. With ``midpoints`` the bias of each split is minus
+    the middle between neighbouring scores, as in the paper, instead of the best one.
 
     Examples
     --------
@@ -152,12 +140,17 @@ def balanced_split(
     masses = [np.where(fixed == side, w, 0.0) for side in (0, -1, 1)]
     sizes = sizes if isinstance(sizes, Sizes) else Sizes(float(sizes))
     allowed, shortfall = _allowed_splits(g, masses, sizes)
-    search = _best_squared_split if loss == "squared" else _best_piecewise
     biases = np.zeros(0)
     if midpoints:  # a step beyond either end, too
         ends = np.concatenate([[g[0] - 1.0], g, [g[-1] + 1.0]])
         biases = -0.5 * (ends[:-1] + ends[1:])
-    position, bias, cost = search(g, allowed, biases, masses, loss_kinks(loss, epsilon))
+    if loss == "squared":
+        position, bias, cost = _best_squared_split(g, allowed, biases, masses)
+    else:
+        kinks = loss_kinks(loss, epsilon)
+        passed = np.where(kinks == np.inf, n, 0).astype(np.int64)
+        sums = [_prefix(part) for m in masses for part in (m, m * g)]
+        position, bias, cost = best_piecewise_split(g, allowed, biases, kinks, passed, *sums)
     sorted_signs = np.where(np.arange(n) < position, -1, 1).astype(np.int8)
     sorted_signs = np.where(fixed == 0, sorted_signs, fixed).astype(np.int8)
     signs = np.empty(n, np.int8)
@@ -192,11 +185,6 @@ def sign_split(
     return Split(signs, bias, bias, cost, 0.0)
 
 
-def _room(weight: np.ndarray, floor: float, most: int) -> np.ndarray:
-    """How many clusters of weight ``floor`` there is room for, counted up to ``most``."""
-    return np.asarray(np.floor(np.minimum(weight, most * floor) / floor + 1e-9))
-
-
 def _prefix(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(values)])
 
@@ -213,7 +201,9 @@ def _allowed_splits(
     missing = np.maximum(0.0, floor * sizes.below - below)
     missing = np.maximum(missing, floor * sizes.above - above)
     if sizes.clusters > 2 and floor > 0:
-        room = _room(below, floor, sizes.clusters) + _room(above, floor, sizes.clusters)
+        # Clusters of this weight that there is room for on either side, counted up to their number.
+        fits = [np.minimum(weight, sizes.clusters * floor) / floor for weight in (below, above)]
+        room = np.floor(fits[0] + 1e-9) + np.floor(fits[1] + 1e-9)
         missing = np.maximum(missing, floor * np.maximum(0.0, sizes.clusters - room))
     # A cut inside a group of tied scores breaks the sign rule.
     missing[1:-1][g[:-1] == g[1:]] = np.inf
@@ -224,25 +214,8 @@ def _allowed_splits(
     return even if even.any() else allowed, float(least) if least > slack else 0.0
 
 
-def _best_piecewise(
-    g: np.ndarray,
-    allowed: np.ndarray,
-    biases: np.ndarray,
-    masses: list[np.ndarray],
-    kinks: np.ndarray,
-) -> tuple[int, float, float]:
-    counters = np.where(kinks == np.inf, g.shape[0], 0).astype(np.int64)
-    sums = [_prefix(part) for m in masses for part in (m, m * g)]
-    position, bias, cost = best_piecewise_split(g, allowed, biases, kinks, counters, *sums)
-    return position, bias, cost
-
-
 def _best_squared_split(
-    g: np.ndarray,
-    allowed: np.ndarray,
-    biases: np.ndarray,
-    masses: list[np.ndarray],
-    _kinks: np.ndarray,
+    g: np.ndarray, allowed: np.ndarray, biases: np.ndarray, masses: list[np.ndarray]
 ) -> tuple[int, float, float]:
     """At every split b = mean(y - g) and the cost is the variance of y - g, from prefix sums."""
     free, negative, positive = masses
@@ -331,15 +304,7 @@ def floor_prices(
 
     The rows are assigned with the smallest loss of scores by successive shortest paths; the prices
     are the dual variables of this assignment. They are zero if no cluster is below the floor.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n, k)
-    weights : ndarray of shape (n,)
-    floor : float
-        Least weight of a cluster.
-    known : ndarray of shape (n,)
-        Known cluster of a row, -1 if unknown.
+    ``known`` is the known cluster of each row, -1 if unknown.
 
     Examples
     --------
@@ -351,14 +316,7 @@ def floor_prices(
     spread = float(np.ptp(scores, axis=0).max())
     if spread == 0.0:  # no price parts rows that score alike
         return np.zeros(scores.shape[1])
-    return spread * _floor_prices(scores / spread, weights, floor, known)
-
-
-def _floor_prices(
-    scores: np.ndarray, weights: np.ndarray, floor: float, known: np.ndarray
-) -> np.ndarray:
-    """Prices for scores of about unit size."""
-    S = np.ascontiguousarray(scores, np.float64)
+    S = np.ascontiguousarray(scores / spread, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
     fixed = known >= 0
     best, least = np.zeros(S.shape[1]), np.inf
@@ -376,16 +334,12 @@ def _floor_prices(
         if missing < least:
             best, least = prices - prices.min(), missing
         if missing <= 1e-9 * floor:
-            return best
-    return _raised(S, weights, floor, known, best)
+            return spread * best
+    return spread * _raised(S, weights, floor, known, best)
 
 
 def _raised(
-    S: np.ndarray,
-    weights: np.ndarray,
-    floor: float,
-    known: np.ndarray,
-    prices: np.ndarray,
+    S: np.ndarray, weights: np.ndarray, floor: float, known: np.ndarray, prices: np.ndarray
 ) -> np.ndarray:
     """Raise the price of the cluster that misses most until the rows nearest to it fill it up."""
     best, least, found = prices, np.inf, 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from .dedup import FitInput
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
 from .features import centred_rows
-from .init import fitted_kmeans
+from .init import kmeans
 from .model import Model, falling_sizes
 from .rows import Rows, weighted_sum
 from .size_floor import Sizes, size_floor
@@ -32,50 +32,67 @@ class Tree:
 
 
 def grow_tree(
-    n_rows: int,
-    n_leaves: int,
+    data: FitInput,
+    k: int,
+    floor: float,
     split: Callable[[np.ndarray, int], tuple[np.ndarray, Any]],
-    priority: Callable[[np.ndarray], float],
-    capacity: Callable[[np.ndarray], int] = len,
+    scatter: Callable[[np.ndarray], float],
+    priority: Callable[[np.ndarray, int], float] | None = None,
 ) -> Tree:
-    """Split the leaf of highest priority until there are ``n_leaves``.
+    """Split the leaf of highest priority until there are k.
 
     Parameters
     ----------
+    floor : float
+        Least weight of a cluster. While the leaves together have room for k clusters, one of them
+        can be split.
     split : callable
         ``split(rows, clusters) -> (signs, model)`` for the row numbers of a leaf, whose two sides
         must together have room for that many clusters.
-    priority : callable
-        ``priority(rows) -> float``.
-    capacity : callable
-        ``capacity(rows) -> int``: how many clusters fit into a leaf. While the leaves together can
-        hold ``n_leaves``, one of them can be split.
+    scatter : callable
+        ``scatter(rows) -> float``: 0 for equal rows, which are not split.
+    priority : callable, optional
+        ``priority(rows, room) -> float``, where ``room`` is the number of clusters that fit; the
+        scatter by default. Leaves that mix known classes come first.
 
     Examples
     --------
+    >>> from maxmargin._core.dedup import make_input
+    >>> from maxmargin._data.source import MemoryRows
     >>> X = np.array([0.0, 1.0, 10.0, 11.0, 30.0])
+    >>> data = make_input(MemoryRows(X[:, None]), None, None, merge=False)
     >>> def halve(rows, clusters):
     ...     threshold = X[rows].mean()
     ...     return np.where(X[rows] > threshold, 1, -1), threshold
-    >>> grow_tree(5, 3, halve, priority=lambda rows: X[rows].std()).leaves
+    >>> grow_tree(data, 3, 0.0, halve, lambda rows: X[rows].std()).leaves
     array([0, 0, 0, 1, 2])
     """
-    leaves = np.zeros(n_rows, np.int64)
-    paths = np.zeros((n_leaves, n_leaves - 1), np.int8)
+
+    def room_for(rows: np.ndarray, classes: int) -> int:
+        """How many clusters fit; known classes must be separated even if there is no room."""
+        n = len(rows)
+        if n < 2 or scatter(rows) <= 0:
+            return max(min(n, 1), classes)
+        if floor <= 0:
+            return n
+        weight = min(data.weights[rows].sum(), (n + 1) * floor)
+        return max(classes, min(n, int(weight / floor + 1e-9)))
+
+    leaves = np.zeros(len(data.weights), np.int64)
+    paths = np.zeros((k, k - 1))
     splits: list[Any] = []
-    members = [np.arange(n_rows)]
-    urgency, room = [0.0], [n_leaves]
-    while len(members) < n_leaves:
+    members = [np.arange(len(leaves))]
+    urgency, room = [0.0], [k]
+    while len(members) < k:
         # Without room in any leaf (equal rows forbid the sizes), the most urgent of all.
         roomy = np.array(room) > 1
         chosen = int(np.argmax(np.where(roomy | ~roomy.any(), urgency, -np.inf)))
         rows = members[chosen]
-        elsewhere = sum(room) - room[chosen]
         if len(rows) < 2:
             # Nothing left to split: a cluster that stays empty.
             signs, model = np.full(len(rows), -1), None
         else:
-            signs, model = split(rows, max(2, n_leaves - elsewhere))
+            signs, model = split(rows, max(2, k - sum(room) + room[chosen]))
         new, column = len(members), len(splits)
         paths[new] = paths[chosen]
         paths[chosen, column], paths[new, column] = -1, 1
@@ -85,23 +102,14 @@ def grow_tree(
         urgency.append(0.0)
         room.append(0)
         for leaf in (chosen, new):
-            room[leaf] = capacity(members[leaf])
-            urgency[leaf] = priority(members[leaf]) if len(members[leaf]) > 1 else -np.inf
+            rows = members[leaf]
+            classes = len(np.unique(data.known[rows][data.known[rows] >= 0]))
+            room[leaf] = room_for(rows, classes)
+            urgency[leaf] = -np.inf if len(rows) < 2 else np.inf
+            if len(rows) > 1 >= classes:
+                urgency[leaf] = priority(rows, room[leaf]) if priority else scatter(rows)
         splits.append(model)
     return Tree(leaves, paths, splits)
-
-
-def clusters_that_fit(weight: float, floor: float, n_rows: int) -> int:
-    """How many clusters of weight ``floor`` some rows can be split into.
-
-    Examples
-    --------
-    >>> clusters_that_fit(10.0, 3.0, n_rows=10)
-    3
-    """
-    if floor <= 0:
-        return n_rows
-    return min(n_rows, int(min(weight, (n_rows + 1) * floor) / floor + 1e-9))
 
 
 def even_share(share: float, n_clusters: int) -> float:
@@ -119,17 +127,17 @@ def even_share(share: float, n_clusters: int) -> float:
     return share * (expected // 2) / expected if expected > 2 else 0.0
 
 
-def two_groups(means: np.ndarray, seed: int) -> np.ndarray:
+def two_groups(means: np.ndarray, rng: np.random.Generator | int) -> np.ndarray:
     """Sign of each class when classes, given by their means, must go to two sides.
 
     Examples
     --------
-    >>> two_groups(np.array([[0.0], [1.0], [9.0]]), seed=0)
+    >>> two_groups(np.array([[0.0], [1.0], [9.0]]), 0)
     array([-1, -1,  1])
     """
     if len(means) == 2:
         return np.array([-1, 1])
-    labels = fitted_kmeans(means, 2, seed).labels_
+    labels, _ = kmeans(means, 2, rng)
     if (labels == labels[0]).all():  # classes must be separated even if their means are equal
         labels = np.arange(len(means)) > 0
     return np.where(labels == labels[0], -1, 1)
@@ -177,8 +185,7 @@ class SplitState:
 
     signs: np.ndarray
     coef: np.ndarray
-    bias: float = 0.0
-    threshold_bias: float = 0.0
+    threshold_bias: float = 0.0  # its sign rule gives the labels
     objective: float = np.inf
 
 
@@ -195,69 +202,67 @@ class FittedSplit:
 
 def recursive_splits(
     rows: Rows,
-    sample: FitInput,
+    data: FitInput,
     fmap: Any,
-    n_clusters: int,
+    k: int,
     balance: float,
-    split_leaf: Callable[..., tuple[np.ndarray, FittedSplit]],
+    split_leaf: Callable[..., tuple[Outcome, float]],
 ) -> Model:
     """Return clusters by two-way splits of the most scattered leaf (section IV-C).
 
-    ``split_leaf(indices, known, sizes) -> (signs, FittedSplit)`` splits some rows, of which the
-    side is known where ``known`` is -1 or +1.
+    ``split_leaf(indices, stored, known, sizes) -> (outcome, alpha)`` splits some rows, which are
+    stored centred and scaled on their own; the side is known where ``known`` is -1 or +1. The state
+    of the outcome is a :class:`SplitState`.
     """
-    known, total = sample.known, sample.weights.sum()
-    floor = size_floor(balance, total, n_clusters, sample.whole)
+    known, total = data.known, data.weights.sum()
+    floor = size_floor(balance, total, k, data.whole)
 
     def split(indices: np.ndarray, clusters: int) -> tuple[np.ndarray, Any]:
-        fixed = sides_of(rows, known[indices], indices, sample.rng)
+        fixed, weights = sides_of(rows, known[indices], indices, data.rng), data.weights[indices]
         classes = [len(np.unique(known[indices][fixed == side])) for side in (-1, 1)]
-        share = sample.weights[indices].sum() / total
-        side = balance * total * even_share(share, n_clusters)
+        side = balance * total * even_share(weights.sum() / total, k)
         sizes = Sizes(floor, clusters, side, *np.maximum(classes, 1))
-        return split_leaf(indices, fixed, sizes)
+        check_known_sizes(fixed, weights, floor)
+        local = stored = rows
+        if len(indices) < rows.shape[0]:
+            local = centred_rows(rows.part(indices), weights)[0]
+            stored = local.stored()
+        outcome, alpha = split_leaf(indices, stored, fixed, sizes)
+        signs = outcome.state.signs
+        # A direction of its own for every split, whatever way the search came: the lighter side +.
+        lead = float(weights @ signs)
+        turn = -1 if lead > 0 or (lead == 0 and signs[0] > 0) else 1
+        found = outcome.state.coef, outcome.state.threshold_bias
+        coef, intercept = in_root_features(*found, rows, local)
+        fitted = FittedSplit(turn * coef, turn * intercept, outcome, alpha, float(weights.sum()))
+        return turn * signs, fitted
 
-    def capacity(indices: np.ndarray) -> int:
-        # Known classes must be separated even if there is no room.
-        classes = len(np.unique(known[indices][known[indices] >= 0]))
-        if len(indices) < 2:
-            return max(len(indices), classes)
-        if _scatter(rows.part(indices), sample.weights[indices]) == 0:
-            return max(1, classes)
-        room = clusters_that_fit(sample.weights[indices].sum(), floor, len(indices))
-        return max(room, classes)
+    def scatter(indices: np.ndarray) -> float:
+        """Weighted sum of squared distances to the mean: tight clusters are left whole."""
+        weights = data.weights[indices]
+        scale = centred_rows(rows.part(indices), weights)[2]
+        return float(weights.sum() / scale**2) if scale > 0 else 0.0
 
-    def priority(indices: np.ndarray) -> float:
-        # Leaves that still mix known classes come first, then the most scattered.
-        if len(np.unique(known[indices][known[indices] >= 0])) > 1:
-            return np.inf
-        return _scatter(rows.part(indices), sample.weights[indices])
-
-    tree = grow_tree(rows.shape[0], n_clusters, split, priority, capacity)
-    order = cluster_order(tree.leaves, sample, n_clusters)
-    return replace(_as_model(tree, order, fmap, rows.shape[1]), balance=balance)
-
-
-def leaf_rows(rows: Rows, indices: np.ndarray, weights: np.ndarray) -> tuple[Rows, Rows]:
-    """Rows of a leaf, centred and scaled on their own: as they are read, and stored."""
-    if len(indices) == rows.shape[0]:
-        return rows, rows
-    local = centred_rows(rows.part(indices), weights)[0]
-    return local, local.stored()
-
-
-def oriented_split(
-    outcome: Outcome, rows: Rows, local: Rows, weights: np.ndarray, alpha: float
-) -> tuple[np.ndarray, FittedSplit]:
-    """Labels and model of a split, the model in terms of the root's features."""
-    state = outcome.state
-    coef, intercept = in_root_features(state.coef, state.threshold_bias, rows, local)
-    signs = state.signs
-    # A direction of its own for every split, whatever way the search came: the lighter side is +.
-    balance = float(weights @ signs)
-    if balance > 0 or (balance == 0 and signs[0] > 0):
-        signs, coef, intercept = -signs, -coef, -intercept
-    return signs, FittedSplit(coef, intercept, outcome, alpha, float(weights.sum()))
+    tree = grow_tree(data, k, floor, split, scatter)
+    fitted = [s for s in tree.splits if s is not None]
+    coef, intercept = np.zeros((k - 1, rows.shape[1])), np.full(k - 1, -1.0)
+    for number, found in enumerate(tree.splits):
+        if found is not None:
+            coef[number], intercept[number] = found.coef, found.intercept
+    return Model(
+        features=fmap,
+        coef=coef,
+        intercept=intercept,
+        paths=tree.paths[cluster_order(tree.leaves, data, k)],
+        objective=sum(s.weight * s.outcome.state.objective for s in fitted)
+        / max(sum(s.weight for s in fitted), 1e-300),
+        # Steps below the size floor include a penalty, which is not part of the objective.
+        history=[value for s in fitted for value in s.outcome.history if value < OFF_FLOOR],
+        n_iter=sum(s.outcome.n_iter for s in fitted),
+        stop_reason=worst_reason([s.outcome.stop_reason for s in fitted]),
+        balance=balance,
+        extras={"alpha_": fitted[0].alpha if fitted else 0.0},
+    )
 
 
 def in_root_features(coef: np.ndarray, bias: Any, rows: Rows, local: Rows) -> tuple[Any, Any]:
@@ -297,30 +302,3 @@ def sides_of(
         for label, side in zip(classes, two_groups(means, int(rng.integers(2**31 - 1)))):
             sides[labels == label] = side
     return sides
-
-
-def _scatter(rows: Rows, weights: np.ndarray) -> float:
-    """Weighted sum of squared distances to the mean: tight clusters are left whole."""
-    scale = centred_rows(rows, weights)[2]
-    return float(weights.sum() / scale**2) if scale > 0 else 0.0
-
-
-def _as_model(tree: Tree, order: np.ndarray, fmap: Any, width: int) -> Model:
-    stump = FittedSplit(
-        np.zeros(width), -1.0, Outcome(SplitState(np.zeros(0), np.zeros(0)), 0.0), 0.0, 0.0
-    )
-    splits = [stump if s is None else s for s in tree.splits]
-    total = sum(s.weight for s in splits)
-    return Model(
-        features=fmap,
-        coef=np.array([s.coef for s in splits]).reshape(len(splits), width),
-        intercept=np.array([s.intercept for s in splits]),
-        paths=tree.paths[order].astype(np.float64),
-        objective=sum(s.weight * s.outcome.state.objective for s in splits if s.weight)
-        / max(total, 1e-300),
-        # Steps below the size floor include a penalty, which is not part of the objective.
-        history=[value for s in splits for value in s.outcome.history if value < OFF_FLOOR],
-        n_iter=sum(s.outcome.n_iter for s in splits),
-        stop_reason=worst_reason([s.outcome.stop_reason for s in splits]),
-        extras={"alpha_": splits[0].alpha if splits else 0.0},
-    )

@@ -60,14 +60,11 @@ class RowBlocks(LocalRows):
         name: str = "X",
         column_names: tuple[str, ...] | None = None,
     ) -> None:
-        self.read, self.is_sparse, self.name, self.column_names = (
-            read,
-            is_sparse,
-            name,
-            column_names,
-        )
+        self.read, self.is_sparse = read, is_sparse
+        self.name, self.column_names = name, column_names
         self.sizes = np.asarray(sizes, np.int64)
         self.ends = np.cumsum(self.sizes)
+        self.starts = self.ends - self.sizes
         self.shape = (int(self.ends[-1]) if len(self.ends) else 0, int(n_columns))
         self.dtype = np.dtype(dtype)
         self._forget()
@@ -115,14 +112,11 @@ class RowBlocks(LocalRows):
         block = self.read(i)
         if not self._checked[i]:
             shape = int(self.sizes[i]), self.shape[1]
-            check_block(block, shape, self.is_sparse, f"{self.name}, block {i}", self._start(i))
+            check_block(block, shape, self.is_sparse, f"{self.name}, block {i}", self.starts[i])
             self._checked[i] = True
         if block.dtype != self.dtype:
             block = block.astype(self.dtype)
         return block
-
-    def _start(self, i: int) -> int:
-        return int(self.ends[i] - self.sizes[i])
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> None:
         raise TypeError(f"{self.name} is read block by block; X[:] loads all rows into memory.")
@@ -145,19 +139,24 @@ class RowBlocks(LocalRows):
     def _range(self, start: int, stop: int) -> Any:
         first = int(np.searchsorted(self.ends, start, side="right"))
         parts = []
-        while first < len(self.sizes) and self._start(first) < stop:
-            begin = self._start(first)
+        while first < len(self.sizes) and self.starts[first] < stop:
+            begin = self.starts[first]
             parts.append(self._block(first)[max(start - begin, 0) : stop - begin])
             first += 1
         return self._joined(parts)
 
     def _chosen(self, indices: np.ndarray) -> Any:
-        indices = self._places(indices)
+        n = self.shape[0]
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        if indices.size and (indices.min() < -n or indices.max() >= n):
+            raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
+        indices = np.where(indices < 0, indices + n, indices)  # negative ones count from the end
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
         block = np.searchsorted(self.ends, rising, side="right")
         numbers = np.unique(block).tolist()
-        parts = self._picked({i: rising[block == i] - self._start(i) for i in numbers})
+        parts = self._picked({i: rising[block == i] - self.starts[i] for i in numbers})
         if self.is_sparse:
             found = self._joined(list(parts))
         else:
@@ -169,15 +168,6 @@ class RowBlocks(LocalRows):
     def _picked(self, places: dict[int, np.ndarray]) -> Iterable[Any]:
         """Return the rows of each block at the given places."""
         return (self._block(i)[rows] for i, rows in places.items())
-
-    def _places(self, indices: np.ndarray) -> np.ndarray:
-        """Return row numbers from 0; negative ones count from the end."""
-        if indices.dtype == bool:
-            return np.flatnonzero(indices)
-        n = self.shape[0]
-        if indices.size and (indices.min() < -n or indices.max() >= n):
-            raise IndexError(f"row {int(np.abs(indices).max())} of {self.name}, which has {n} rows")
-        return np.where(indices < 0, indices + n, indices)
 
     def _joined(self, parts: list[Any]) -> Any:
         if len(parts) == 1:
@@ -205,7 +195,7 @@ class RowBlocks(LocalRows):
     def part(self, indices: np.ndarray) -> RowBlocks:
         """Return some of the rows (ascending numbers), read block by block."""
         block = np.searchsorted(self.ends, indices, side="right")
-        places = {int(i): indices[block == i] - self._start(int(i)) for i in np.unique(block)}
+        places = {int(i): indices[block == i] - self.starts[i] for i in np.unique(block)}
         return self._like(
             partial(_read_chosen, self.read, list(places.items())),
             [len(p) for p in places.values()],
@@ -230,24 +220,17 @@ class RowBlocks(LocalRows):
         reader = dask.delayed(self.read, traverse=False)
         read = dask.delayed(lambda reader, i, dtype: reader(i).astype(dtype, copy=False))
         meta = np.empty((0, self.shape[1]), self.dtype)
-        chunks = [
-            da.from_delayed(
-                read(reader, i, self.dtype), (size, self.shape[1]), self.dtype, meta=meta
-            )
-            for i, size in enumerate(self.sizes.tolist())
-        ]
-        return da.concatenate(chunks)
+        chunks = (read(reader, i, self.dtype) for i in range(len(self.sizes)))
+        shapes = ((size, self.shape[1]) for size in self.sizes.tolist())
+        return da.concatenate(
+            [da.from_delayed(*given, self.dtype, meta=meta) for given in zip(chunks, shapes)]
+        )
 
     def _like(self, read: Callable[[int], Any], sizes: Any) -> RowBlocks:
         return RowBlocks(
-            read,
-            sizes,
-            self.shape[1],
-            self.dtype,
-            is_sparse=self.is_sparse,
-            name=self.name,
-            column_names=self.column_names,
-        )
+            read, sizes, self.shape[1], self.dtype,
+            is_sparse=self.is_sparse, name=self.name, column_names=self.column_names,
+        )  # fmt: skip
 
 
 def _read_chosen(read: Callable[[int], Any], places: list[Any], i: int) -> Any:

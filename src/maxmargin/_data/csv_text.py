@@ -1,4 +1,4 @@
-"""Reader of delimited text: csv, tsv and similar formats.
+"""Reader of delimited text: csv, tsv and similar formats; and a writer.
 
 pyarrow reads files in which all requested cells are plain numbers, and tables of any columns. What
 it cannot read is read cell by cell with Python's csv module, which accepts more and reports line
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
-TAIL = 1000  # rows among which the last that is not empty is looked for
 _Record = tuple[int, list[str]]
 _Cells = tuple[np.ndarray, dict[str, TextColumn], dict[str, np.ndarray]]
 
@@ -53,18 +52,15 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
     """Read numbers from a text file; separator and header are detected from the first lines."""
     layout = _layout(path, wish)
     X, text, kept = _read_numbers(path, layout) or _numbers_of_cells(path, layout)
-    names = layout.wanted
-    if text:
-        numeric = [j for j, name in enumerate(names) if name not in text]
-        X, names = X[:, numeric], [names[j] for j in numeric]
+    names = [name for name in layout.wanted if name not in text]
 
     @cache
     def lines() -> array[int]:
         with _open_text(path, layout.encoding) as file:
             return array("q", (line for line, _ in _body(file, layout)))
 
-    texts, id_column = tuple(text.values()), layout.wish.id_column
-    return Sheet(X, tuple(names), layout.named, texts, kept, id_column, lines)
+    texts = tuple(text.values())
+    return Sheet(X, tuple(names), layout.named, texts, kept, layout.wish.id_column, lines)
 
 
 def read_csv_frame(path: Path, wish: Wish) -> Sheet:
@@ -75,12 +71,12 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     pa, pc = needed("pyarrow"), needed("pyarrow.csv")
     layout = _layout(path, wish)
     try:
-        table = _read_types(path, layout)
-        if layout.encoding == "utf-8-sig" and any(
-            pa.types.is_binary(t) for t in table.schema.types
-        ):
+        with open_bytes(path) as file:
+            table = _typed(file, layout)
+        if layout.encoding == "utf-8-sig" and any(map(pa.types.is_binary, table.schema.types)):
             layout = replace(layout, encoding="cp1252")  # text that is not UTF-8, far down
-            table = _read_types(path, layout)
+            with open_bytes(path) as file:
+                table = _typed(file, layout)
     except pa.ArrowInvalid:
         table = pa.table(_read_cells(path, layout))
         text = io.BytesIO()
@@ -88,18 +84,18 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
         text.seek(0)
         layout = replace(layout, delimiter=",", encoding="utf-8-sig", quoted=True, trailing=False)
         table = _typed(text, replace(layout, header_lines=1))
-    empty = {
-        name for name, column in zip(layout.names, table.columns) if len(column.drop_null()) == 0
-    }
+    asked = {*layout.wanted, *layout.wish.kept}
     # A separator at the end of each line makes a column without name and content.
-    blank = {name for name in empty if re.fullmatch(r"column \d+", name)}
-    names = [name for name in layout.names if name in layout.wanted + list(layout.wish.kept)]
-    frame = table.select([n for n in names if n not in blank]).to_pandas(date_as_object=False)
-    while len(frame) and frame[-TAIL:].isna().all(axis=None):
-        frame = frame[:-TAIL]
-    full = np.flatnonzero(frame[-TAIL:].notna().any(axis=1))
-    last = len(frame[-TAIL:]) - 1 - int(full[-1]) if len(full) else 0
-    frame = frame[: len(frame) - last]  # spreadsheets write empty lines at the end
+    names = [
+        name
+        for name, column in zip(layout.names, table.columns)
+        if name in asked
+        and not (re.fullmatch(r"column \d+", name) and column.null_count == len(column))
+    ]
+    frame = table.select(names).to_pandas(date_as_object=False)
+    if frame[-1:].isna().all(axis=None):  # spreadsheets write empty lines at the end
+        full = np.flatnonzero(frame.notna().any(axis=1))
+        frame = frame[: full[-1] + 1 if len(full) else 0]
     return Sheet(frame, tuple(frame.columns), layout.named, id_column=layout.wish.id_column)
 
 
@@ -125,9 +121,9 @@ def _layout(path: Path, wish: Wish) -> Layout:
         raise DataError("it holds blank lines only", GET_AGAIN)
     line, first = records[0]
     cells = [cell for _, fields in records for cell in fields]
-    commas = sum(bool(re.fullmatch(r"\s*[-+]?\d+,\d+\s*", cell)) for cell in cells)
-    points = sum(bool(re.fullmatch(r"\s*[-+]?\d+\.\d+\s*", cell)) for cell in cells)
-    decimal = "," if delimiter != "," and commas > points else "."
+    found = (re.fullmatch(r"\s*[-+]?\d+([.,])\d+\s*", cell) for cell in cells)
+    marks = Counter(match[1] for match in found if match)
+    decimal = "," if delimiter != "," and marks[","] > marks["."] else "."
     named = _has_header([fields for _, fields in records[:2]], wish, decimal)
     names = [name.strip() for name in first] if named else [str(i + 1) for i in range(len(first))]
     if not named:
@@ -215,16 +211,12 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
         return None
     if any(column and "\n" in column[-1] for column in kept.values()):
         return None  # perhaps an unclosed quote, which pyarrow reads as one long cell
-    return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, _as_arrays(kept)
-
-
-def _read_types(path: Path, layout: Layout) -> Any:
-    """Return all columns with the types that pyarrow finds."""
-    with open_bytes(path) as file:
-        return _typed(file, layout)
+    columns = {name: np.array(column, dtype=object) for name, column in kept.items()}
+    return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, columns
 
 
 def _typed(file: BinaryIO, layout: Layout) -> Any:
+    """Return all columns with the types that pyarrow finds."""
     pa = needed("pyarrow")
     table = needed("pyarrow.csv").read_csv(*_options(file, layout))
     for j, column in enumerate(table.columns):
@@ -277,18 +269,16 @@ def _numbers_of_cells(path: Path, layout: Layout) -> _Cells:
     cells = _read_cells(path, layout)
     with _open_text(path, layout.encoding) as file:
         lines = [line for line, _ in _body(file, layout)]
-    X, text = np.empty((len(lines), len(layout.wanted))), {}
-    for j, name in enumerate(layout.wanted):
+    columns, text = [], {}
+    for name in layout.wanted:
         values = [number(cell, layout.decimal) for cell in cells[name]]
-        X[:, j] = [np.nan if value is None else value for value in values]
         bad = [i for i, value in enumerate(values) if value is None]
         if bad:
             text[name] = TextColumn(name, cells[name][bad[0]], lines[bad[0]], len(bad))
-    return X, text, _as_arrays({name: cells[name] for name in layout.wish.kept})
-
-
-def _as_arrays(kept: dict[str, list[str]]) -> dict[str, np.ndarray]:
-    return {name: np.array(column, dtype=object) for name, column in kept.items()}
+        else:
+            columns.append(values)
+    X = np.array(columns, float).reshape(len(columns), len(lines)).T.copy()
+    return X, text, {name: np.array(cells[name], dtype=object) for name in layout.wish.kept}
 
 
 def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
@@ -300,10 +290,9 @@ def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
         if len(fields) == width + 1 and not fields[-1].strip():
             fields = fields[:-1]  # a separator at the end of the line
         if len(fields) != width:
-            raise DataError(
-                f"line {line} has {len(fields)} fields where the first line has {width}",
-                "Look for a missing or extra separator, or a file that was cut off",
-            )
+            what = f"line {line} has {len(fields)} fields where the first line has {width}"
+            remedy = "Look for a missing or extra separator, or a file that was cut off"
+            raise DataError(what, remedy)
         yield line, fields
 
 
@@ -319,21 +308,12 @@ def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Itera
             if any(fields):
                 yield line, fields
     except csv.Error as error:
-        raise DataError(
-            f"what begins on line {line + 1} is not readable as csv ({error})",
-            "Look for a quote that is not closed",
-        ) from error
+        what = f"what begins on line {line + 1} is not readable as csv ({error})"
+        raise DataError(what, "Look for a quote that is not closed") from error
 
 
 def number(cell: str, decimal: str = ".") -> float | None:
-    """Return the number in a cell, NaN if it is missing, None if it is text.
-
-    Examples
-    --------
-    >>> from maxmargin._data.csv_text import number
-    >>> number(" 1.5 "), number("NA"), number("Oslo")
-    (1.5, nan, None)
-    """
+    """Return the number in a cell, NaN if it is missing, None if it is text."""
     if cell.strip().lower() in MISSING:
         return np.nan
     try:
@@ -341,3 +321,10 @@ def number(cell: str, decimal: str = ".") -> float | None:
         return None if "_" in cell else float(cell.replace(decimal, "."))
     except ValueError:
         return None
+
+
+def write_csv(file: TextIO, columns: dict[str, np.ndarray]) -> None:
+    """Write columns under their names."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values())))

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from .._threads import one_thread
 from .blocks import RowBlocks, check_block
-from .source import BLOCK, TILE, BlockFunc, Columns, MemoryRows, Pass, SchedulerLost, all_equal
+from .source import BLOCK, BlockFunc, Columns, MemoryRows, Pass, SchedulerLost, all_equal
 
 
 def is_dask(X: Any) -> bool:
@@ -34,10 +34,7 @@ def is_dask(X: Any) -> bool:
 def as_dask_array(X: Any, lengths: bool = False) -> Any:
     """Return a dask array or dataframe as a dask array of numbers.
 
-    Parameters
-    ----------
-    lengths : bool
-        Whether chunk sizes must be known; unknown ones are computed.
+    If chunk sizes (``lengths``) must be known, unknown ones are computed.
     """
     if X.ndim != 2:
         raise ValueError(
@@ -80,12 +77,13 @@ class LazyRows:
     column_names: tuple[str, ...] | None
     in_memory = False
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, lengths: bool = False) -> None:
         names = tuple(getattr(X, "columns", ()))
         self.column_names = names if names and all(isinstance(n, str) for n in names) else None
-        self.array = as_dask_array(X)
+        self.array = as_dask_array(X, lengths)
         self.shape = self.array.shape
-        self.dtype = _float_type(self.array.dtype)
+        single = self.array.dtype == np.float32
+        self.dtype = np.dtype(np.float32 if single else np.float64)
 
     def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return a lazy dask array of what a block function gives for every row."""
@@ -97,23 +95,12 @@ class LazyRows:
         return self.array.map_blocks(_mapped_chunk, *given, meta=found, dtype=found.dtype, **shape)
 
 
-def _float_type(dtype: Any) -> np.dtype:
-    return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
-
-
 class DaskRows(LazyRows, RowBlocks):
-    """The chunks of a dask array, which are blocks of rows.
-
-    Parameters
-    ----------
-    X : dask array or dataframe
-    name : str
-        For messages.
-    """
+    """The chunks of a dask array or dataframe, which are blocks of rows."""
 
     def __init__(self, X: Any, name: str = "X") -> None:
-        LazyRows.__init__(self, X)
-        column_names, X = self.column_names, as_dask_array(X, lengths=True)
+        LazyRows.__init__(self, X, lengths=True)
+        X = self.array
         if 0 in X.chunks[0] and X.shape[0] > 0:
             X = X.rechunk({0: tuple(size for size in X.chunks[0] if size)})
         self.array = X
@@ -123,10 +110,10 @@ class DaskRows(LazyRows, RowBlocks):
             partial(_read_chunk, X, self.client),
             X.chunks[0],
             X.shape[1],
-            _float_type(X.dtype),
+            self.dtype,
             is_sparse=self._first_is_sparse(),
             name=name,
-            column_names=column_names,
+            column_names=self.column_names,
         )
 
     @property
@@ -193,7 +180,7 @@ class DaskRows(LazyRows, RowBlocks):
         chunks, look = self.array.to_delayed().ravel(), dask.delayed(_complaint)
         kind = self.shape[1], self.is_sparse, self.name
         jobs = [
-            look(chunk, int(self.sizes[i]), *kind, i, self._start(i))
+            look(chunk, int(self.sizes[i]), *kind, i, self.starts[i])
             for i, chunk in enumerate(chunks)
         ]
         for complaint in _computed(jobs, self.client):
@@ -214,7 +201,7 @@ class DaskRows(LazyRows, RowBlocks):
         places = [column.place if isinstance(column, Kept) else None for column in columns]
         jobs = []
         for i, chunk in enumerate(self.array.to_delayed().ravel()):
-            start, stop = self._start(i), int(self.ends[i])
+            start, stop = self.starts[i], int(self.ends[i])
             parts = [_part_for(column, i, start, stop) for column in columns]
             jobs.append(work(recipe, chunk, places, *parts))
         with _Connection(self.client):
@@ -284,9 +271,7 @@ def _mapped_chunk(
 
 def _map_chunk(chunk: Any, features: Any, dtype: Any) -> Any:
     with one_thread():
-        starts = range(0, chunk.shape[0], TILE)
-        tiles = [features.values(chunk[i : i + TILE].astype(dtype)) for i in starts]
-    return np.concatenate(tiles)
+        return MemoryRows(chunk.astype(dtype, copy=False)).mapped(features).X
 
 
 def _complaint(

@@ -16,7 +16,7 @@ import numpy as np
 from .._files import DataError, needed, resolved
 from .blocks import RowBlocks
 from .formats import check_array, float_for, npy_layout, parquet_columns
-from .opening import explained, format_of
+from .opening import GET_AGAIN, explained, format_of
 from .sheet import Wish, refuse_names, rows_of
 from .source import BLOCK
 
@@ -30,10 +30,8 @@ def open_blocks(path: Path, wish: Wish, format: str | None = None) -> RowBlocks:
     format = "zarr" if is_zarr else format_of(path, format)
     openers = {"npy": _open_npy, "parquet": _open_parquet, "zarr": _open_zarr}
     if format not in openers:
-        raise DataError(
-            f"{path}: {format} files cannot be read block by block",
-            "Write the rows as parquet, npy or zarr",
-        )
+        what = f"{path}: {format} files cannot be read block by block"
+        raise DataError(what, "Write the rows as parquet, npy or zarr")
     with explained(path):
         return openers[format](path, wish)
 
@@ -52,14 +50,11 @@ class _Reader:
     def check(self) -> None:
         """Raise an error if the file has changed since it was opened."""
         if not self.watched.exists():
-            raise DataError(
-                f"{self.path} no longer exists, or not on this machine",
-                "Workers of a cluster need the file at the same path",
-            )
+            what = f"{self.path} no longer exists, or not on this machine"
+            raise DataError(what, "Workers of a cluster need the file at the same path")
         if self._state() != self.state:
-            raise DataError(
-                f"{self.path} changed while it was being read", "Start again when it is complete"
-            )
+            what = f"{self.path} changed while it was being read"
+            raise DataError(what, "Start again when it is complete")
 
 
 class NpyReader(_Reader):
@@ -78,7 +73,7 @@ class NpyReader(_Reader):
         place = self.offset + i * self.sizes[0] * self.width * self.dtype.itemsize
         values = np.fromfile(self.path, self.dtype, count, offset=place)
         if len(values) < count:
-            raise DataError(f"{self.path} is truncated", "Get or write the file again")
+            raise DataError(f"{self.path} is truncated", GET_AGAIN)
         return values.reshape(-1, self.width).astype(self.dtype.newbyteorder("="), copy=False)
 
 
@@ -86,9 +81,8 @@ def _open_npy(path: Path, wish: Wish) -> RowBlocks:
     refuse_names(wish)
     (n, width), fortran, dtype, offset = npy_layout(path)
     if fortran and width > 1:
-        raise DataError(
-            "it is stored column by column", "Store it again: np.save(path, X.copy('C'))"
-        )
+        remedy = "Store it again: np.save(path, X.copy('C'))"
+        raise DataError("it is stored column by column", remedy)
     sizes = _sizes(n, max(1, NPY_BYTES // max(BLOCK * width * dtype.itemsize, 1)) * BLOCK)
     reader = NpyReader(path, offset, dtype, sizes, width)
     return RowBlocks(reader, sizes, width, float_for([dtype]), name=str(path))
@@ -130,20 +124,15 @@ def _open_parquet(path: Path, wish: Wish) -> RowBlocks:
         more = f" and {len(text) - 1} more" if len(text) > 1 else ""
         raise DataError(
             f"column {text[0]!r}{more} holds {schema.field(text[0]).type} values, not numbers",
-            f"Leave it out (--drop {text[0]}) or turn it into numbers",
+            f"Leave out what is no number (--drop {','.join(text)}) or turn it into numbers",
         )
     if not columns:
         raise DataError("it has no columns of numbers", "Name the right file")
     dtype = float_for(list(types.values()))
     groups = [i for i, size in enumerate(sizes) if size]
-    return RowBlocks(
-        ParquetReader(path, columns, dtype, groups),
-        [sizes[i] for i in groups],
-        len(columns),
-        dtype,
-        name=str(path),
-        column_names=tuple(columns),
-    )
+    reader, kept = ParquetReader(path, columns, dtype, groups), [sizes[i] for i in groups]
+    names = tuple(columns)
+    return RowBlocks(reader, kept, len(names), dtype, name=str(path), column_names=names)
 
 
 class ZarrReader(_Reader):

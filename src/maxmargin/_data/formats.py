@@ -22,26 +22,17 @@ from .sheet import Sheet, TextColumn, Wish, number_columns, refuse_names, rows_o
 def open_sheet(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet]:
     """Return the format of a file and its content, or raise a `DataError`."""
     format = format_of(path, format)
-    readers = {
-        "csv": read_csv,
-        "parquet": read_parquet,
-        "npy": read_npy,
-        "npz": read_npz,
-        "svmlight": read_svmlight,
-    }
+    readers = {"csv": read_csv, "parquet": read_parquet, "npy": read_npy, "npz": read_npz}
     with explained(path):
-        return format, readers[format](path, wish)
+        return format, readers.get(format, read_svmlight)(path, wish)
 
 
 def open_frame(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet | None]:
-    """Return the format of a file, and its columns as a DataFrame, ids and labels among them.
-
-    Formats other than csv and parquet have rows of numbers only: None instead.
-    """
+    """Return the format of a file, and its columns as a DataFrame; None if it has numbers only."""
     format = format_of(path, format)
-    readers = {"csv": read_csv_frame, "parquet": read_parquet_frame}
+    reader = {"csv": read_csv_frame, "parquet": read_parquet_frame}.get(format)
     with explained(path):
-        return format, readers[format](path, wish) if format in readers else None
+        return format, reader(path, wish) if reader else None
 
 
 def float_for(dtypes: Sequence[np.dtype]) -> np.dtype:
@@ -105,10 +96,7 @@ def read_npy(path: Path, wish: Wish) -> Sheet:
 
 
 def npy_layout(path: Path) -> tuple[tuple[int, int], bool, np.dtype, int]:
-    """Return shape, whether in Fortran order, type and offset of the data in a npy file.
-
-    Arrays that are not rows of numbers and truncated files are errors.
-    """
+    """Return shape, whether in Fortran order, type and offset; other arrays are errors."""
     header = np.lib.format
     with open(path, "rb") as file:
         first = header.read_magic(file) == (1, 0)
@@ -119,11 +107,8 @@ def npy_layout(path: Path) -> tuple[tuple[int, int], bool, np.dtype, int]:
     n, width = shape
     least, found = offset + n * width * dtype.itemsize, path.stat().st_size
     if min(n, width) < 0 or found < least:
-        raise DataError(
-            f"its header says {n:,} rows of {width:,} columns, {least:,} bytes, but it has "
-            f"{found:,}: it is truncated or damaged",
-            GET_AGAIN,
-        )
+        what = f"its header says {n:,} rows of {width:,} columns, {least:,} bytes"
+        raise DataError(f"{what}, but it has {found:,}: it is truncated or damaged", GET_AGAIN)
     return (n, width), fortran, dtype, offset
 
 
@@ -136,12 +121,9 @@ def check_array(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind not in "biuf":
         raise DataError(f"it holds {dtype} values", "Turn them into numbers first")
     if len(shape) != 2:
-        raise DataError(
-            f"it holds a {len(shape)}-D array; rows and columns are needed",
-            "One column: X.reshape(-1, 1); one row: X.reshape(1, -1)"
-            if len(shape) < 2
-            else "Flatten each row: X.reshape(len(X), -1)",
-        )
+        remedy = "One column: X.reshape(-1, 1); one row: X.reshape(1, -1)"
+        remedy = remedy if len(shape) < 2 else "Flatten each row: X.reshape(len(X), -1)"
+        raise DataError(f"it holds a {len(shape)}-D array; rows and columns are needed", remedy)
 
 
 def read_npz(path: Path, wish: Wish) -> Sheet:
@@ -165,10 +147,8 @@ def _key_of_rows(keys: list[str], kept: dict[str, np.ndarray]) -> str:
     others = [key for key in keys if key not in kept]
     if "X" in others or len(others) == 1:
         return "X" if "X" in others else others[0]
-    raise DataError(
-        f"it holds {some(keys)} and no array called X",
-        "Save the rows with np.savez(path, X=X), or a sparse matrix with scipy.sparse.save_npz",
-    )
+    remedy = "np.savez(path, X=X), or a sparse matrix with scipy.sparse.save_npz"
+    raise DataError(f"it holds {some(keys)} and no array called X", f"Save the rows with {remedy}")
 
 
 def _csr_of(path: Path, archive: Any) -> sparse.csr_matrix:
@@ -176,7 +156,7 @@ def _csr_of(path: Path, archive: Any) -> sparse.csr_matrix:
     if "format" in archive.files:
         X = sparse.load_npz(path).tocsr()
     else:
-        parts = tuple(archive[name] for name in ("data", "indices", "indptr"))
+        parts = archive["data"], archive["indices"], archive["indptr"]
         X = sparse.csr_matrix(parts, shape=tuple(archive["shape"]))
     X.check_format(full_check=True)
     X.sum_duplicates()
@@ -195,8 +175,7 @@ def read_svmlight(path: Path, wish: Wish) -> Sheet:
         with open_bytes(path) as file:
             X, y = load_svmlight_file(file, n_features=wish.n_features)
     except ValueError as error:
-        raise DataError(
-            f"it is not a valid svmlight file ({one_line(error)})",
-            "Each line is: target index:value index:value ..., with rising indices",
-        ) from error
+        what = f"it is not a valid svmlight file ({one_line(error)})"
+        remedy = "Each line is: target index:value index:value ..., with rising indices"
+        raise DataError(what, remedy) from error
     return Sheet(X.tocsr(), kept={"target": y})

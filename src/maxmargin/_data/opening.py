@@ -54,9 +54,6 @@ _SIGNATURES = {
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
 }
-_REMEDIES = {
-    "a zip archive": "If it is a spreadsheet (xlsx), save it as csv; if an archive, unpack it",
-}
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?\s+\d+:[-+.\deE]+(\s|$)")
 
 
@@ -70,26 +67,26 @@ def format_of(path: Path, format: str | None = None) -> str:
     suffix = (path.with_suffix("") if path.suffix in _DECOMPRESS else path).suffix.lower()
     by_name = (name for name, endings in _SUFFIXES.items() if suffix in endings)
     format = format or next(by_name, None)
-    content = _content_of(head)
+    content = next((kind for start, kind in _SIGNATURES.items() if head.startswith(start)), "text")
+    if content == "text" and b"\0" in head:
+        content = "binary data of an unknown kind"
     if format in (None, "csv") and content == "UTF-16 text":
         return "csv"
     if format in (None, "csv") and content == "text" and _SVMLIGHT_LINE.match(head):
         return "svmlight"
     if format is None:
-        raise DataError(
-            f"{path}: cannot tell from the name how to read it (its content is {content})",
-            f"Give it with --format ({', '.join(FORMATS)})",
-        )
+        what = f"{path}: cannot tell from the name how to read it (its content is {content})"
+        raise DataError(what, f"Give it with --format ({', '.join(FORMATS)})")
     if format not in FORMATS:
         raise DataError(f"unknown format {format!r}", f"Use one of {', '.join(FORMATS)}")
     if content != _CONTENT_OF_FORMAT[format]:
         remedy = "Give it the ending that fits its content, or name the right file"
         if "compressed" in content:
             remedy = "Unpack it, or add .gz, .bz2 or .xz to its name"
-        raise DataError(
-            f"{path} should be {_CONTENT_OF_FORMAT[format]} by its name but is {content}",
-            _REMEDIES.get(content, remedy),
-        )
+        elif content == "a zip archive":
+            remedy = "If it is a spreadsheet (xlsx), save it as csv; if an archive, unpack it"
+        what = f"{path} should be {_CONTENT_OF_FORMAT[format]} by its name but is {content}"
+        raise DataError(what, remedy)
     return format
 
 
@@ -119,10 +116,3 @@ def explained(path: Path) -> Iterator[None]:
     except _DAMAGED as error:
         what = f"{path} is truncated or damaged ({one_line(error)})"
         raise DataError(what, GET_AGAIN) from error
-
-
-def _content_of(head: bytes) -> str:
-    for signature, kind in _SIGNATURES.items():
-        if head.startswith(signature):
-            return kind
-    return "binary data of an unknown kind" if b"\0" in head else "text"

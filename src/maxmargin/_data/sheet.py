@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,7 @@ class Sheet:
     names: tuple[str, ...] | None = None  # of the columns of X; numbers if the file has none
     named: bool = False  # whether the file has column names
     text: tuple[TextColumn, ...] = ()
-    kept: dict[str, np.ndarray] = field(default_factory=dict)
+    kept: dict[Any, np.ndarray] = field(default_factory=dict)
     id_column: str | None = None
     lines: Callable[[], Sequence[int]] | None = None  # finds the line of each row, for messages
 
@@ -61,27 +62,68 @@ def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"two columns have the same name {twice[0]!r}", "Rename one of them")
-    known = set(names)
-    for name in (*wish.kept, *wish.drop, *(wish.columns or ())):
-        if name not in known:
-            near = difflib.get_close_matches(name, names, n=1)
-            raise DataError(
-                f"there is no column {name!r}",
-                f"Did you mean {near[0]!r}?" if near else f"It has {some(names)}",
-            )
+    if lost := absent_columns((*wish.kept, *wish.drop, *(wish.columns or ())), names):
+        raise DataError(*lost)
     if wish.columns is not None:
         return list(wish.columns)
     return [name for name in names if name not in {*wish.kept, *wish.drop}]
+
+
+def absent_columns(
+    wanted: Sequence[str], names: Sequence[str], unused: Sequence[str] | None = None
+) -> tuple[str, str] | None:
+    """Return which columns there are not, and which may be meant, or None if there are all.
+
+    The latter are among the columns ``unused``, by default among all.
+    """
+    known = set(names)
+    lost = list(dict.fromkeys(name for name in wanted if name not in known))
+    if not lost:
+        return None
+    quoted = [repr(name) for name in lost]
+    what = f"there is no column {quoted[0]}"
+    if len(lost) > 1:
+        what = f"there are no columns {some(quoted)}"
+    for parts in (re.split(r"[;\s]+", name) for name in lost):
+        if len(parts) > 1 and known.issuperset(parts):
+            return what, f"Separate the names by commas: {','.join(parts)}"
+    unused, meant = list(names if unused is None else unused), []
+    for name in lost:
+        if (near := nearest(name, unused)) is not None:
+            meant.append(f"{near!r}" + f" for {name!r}" * (len(lost) > 1))
+            unused.remove(near)
+    return what, f"Did you mean {', '.join(meant)}?" if meant else f"It has {some(names)}"
+
+
+def refuse_absent(wanted: Iterable[str], names: Iterable[str], source: str, mixed: bool) -> None:
+    """Refuse a table that lacks columns with which a model was fitted."""
+    wanted, names = list(wanted), list(names)
+    others = [name for name in names if name not in set(wanted)]
+    if lost := absent_columns(wanted, names, others):
+        empty = " (cells may be empty)" if mixed else ""
+        remedy = f"Rename or add what is missing{empty}, or fit again without it. {lost[1]}"
+        raise DataError(f"{source}: {lost[0]}, which the model was fitted with", remedy)
+
+
+def nearest(name: str, names: Iterable[Any]) -> Any:
+    """Return the name that is most like another one, whatever their case, or None.
+
+    Examples
+    --------
+    >>> nearest("rmp", ["noise", "RPM"]), nearest("x", ["noise", "RPM"])
+    ('RPM', None)
+    """
+    spelt = {str(known).lower(): known for known in names}  # a table can have numbers as names
+    near = difflib.get_close_matches(name.lower(), spelt, 1)
+    return spelt[near[0]] if near else None
 
 
 def refuse_names(wish: Wish, labels: str | None = None) -> None:
     """Raise an error for column names, which the format lacks, except that of the labels."""
     unknown = [name for name in (*wish.kept, *wish.drop) if name != labels]
     if unknown:
-        raise DataError(
-            f"it has no column names, so there is no column {unknown[0]!r}",
-            "Omit the option, or use a csv or parquet file with a header",
-        )
+        what = f"it has no column names, so there is no column {unknown[0]!r}"
+        raise DataError(what, "Omit the option, or use a csv or parquet file with a header")
 
 
 def rows_of(table: Any, columns: Sequence[str], dtype: Any) -> np.ndarray:

@@ -16,13 +16,13 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
-from .._threads import in_order, run_all
+from .._threads import in_order
 
 # OpenBLAS changes kernel with the row count: with tiles of at most 1024 rows the last digits hardly
 # depend on how the rows are blocked.
@@ -128,7 +128,7 @@ class LocalRows:
             return np.zeros((0,) if width is None else (0, width))
         return np.concatenate(found)
 
-    def mapped(self, features: Any, n_jobs: int = 1) -> MemoryRows | None:
+    def mapped(self, features: Any, n_jobs: int = 1) -> MemoryRows:
         """Return the features of all rows in one array, mapped tile by tile."""
         Z = np.empty((self.shape[0], features.rank), features.dtype)
 
@@ -137,7 +137,8 @@ class LocalRows:
             for i in range(0, len(out), TILE):
                 out[i : i + TILE] = features.values(part[i : i + TILE])
 
-        run_all(work, blocks(len(Z)), n_jobs)
+        for _ in in_order(work, blocks(len(Z)), n_jobs):
+            pass
         return MemoryRows(Z)
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
@@ -169,7 +170,7 @@ class MemoryRows(LocalRows):
     def take(self, rows: Any) -> Any:
         """Return the chosen rows; ranges are not copied."""
         if not isinstance(rows, slice):
-            return self.X[rows]
+            return chosen_rows(self.X, rows)
         start, stop, step = rows.indices(self.shape[0])
         if start == 0 and stop == self.shape[0] and step == 1:
             return self.X
@@ -183,13 +184,27 @@ class MemoryRows(LocalRows):
 
     def part(self, rows: np.ndarray) -> MemoryRows:
         """Return the chosen rows."""
-        return self if len(rows) == self.shape[0] else MemoryRows(self.X[rows])
+        return self if len(rows) == self.shape[0] else MemoryRows(chosen_rows(self.X, rows))
 
     sample = part
 
     def columns(self, chosen: Any) -> MemoryRows:
         """Return the same rows with some of the columns."""
         return MemoryRows(self.X[:, chosen])
+
+
+def chosen_rows(X: Any, rows: Any) -> Any:
+    """Return the chosen rows of an array or CSR matrix.
+
+    Examples
+    --------
+    >>> chosen_rows(np.arange(6.0).reshape(3, 2), np.array([0, 2])).tolist()
+    [[0.0, 1.0], [4.0, 5.0]]
+    """
+    numbered = isinstance(rows, np.ndarray) and rows.dtype.kind == "i"
+    if numbered and isinstance(X, np.ndarray) and X.flags.c_contiguous:
+        return np.asarray(X).take(rows, axis=0)  # in a third of the time
+    return X[rows]
 
 
 def blocks(n_rows: int) -> list[slice]:
@@ -209,23 +224,14 @@ def all_equal(column: np.ndarray) -> bool:
     return column.strides[0] == 0
 
 
-def values_of(column: np.ndarray) -> np.ndarray:
-    """Return all values of a column; one if it repeats one."""
-    return column[:1] if all_equal(column) else column
-
-
-def total_of(weights: np.ndarray) -> float:
-    """Return the sum of a column."""
-    return float(weights[0]) * len(weights) if all_equal(weights) else float(weights.sum())
-
-
 def check_magnitude(X: Any, n_jobs: int = 1) -> None:
     """Raise an error for values whose squares overflow or underflow, or that are not finite."""
     values = X.data if sparse.issparse(X) else X
     ranges = in_order(lambda at: (values[at].max(), -values[at].min()), blocks(len(values)), n_jobs)
     largest = float(np.max([*ranges])) if values.size else 0.0  # NaN if there is one
     if not np.isfinite(largest):
-        assert_all_finite(X, input_name="X")
+        with np.errstate(invalid="ignore"):  # scikit-learn adds up inf and -inf
+            assert_all_finite(X, input_name="X")
     limit = LARGEST if values.dtype == np.float64 else LARGEST32
     if largest > limit or 0.0 < largest < 1.0 / limit:
         raise ValueError(
@@ -234,18 +240,14 @@ def check_magnitude(X: Any, n_jobs: int = 1) -> None:
         )
 
 
-@contextlib.contextmanager
-def table_hint(X: Any, call: str) -> Iterator[None]:
-    """Add the call to use instead to an error about values of a DataFrame that are no numbers."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        said = str(error).split("\n")[0]
-        if not hasattr(X, "columns") or not NOT_NUMBERS.search(said):
-            raise
-        raise ValueError(
-            f"{said.rstrip('.')}. For a table with categories, dates, text or gaps use {call}."
-        ) from None
+def raise_with_hint(error: Exception, X: Any, call: str) -> NoReturn:
+    """Raise an error; if it is about a DataFrame that is not numbers, with the call to use."""
+    said = str(error).split("\n")[0]
+    if not hasattr(X, "columns") or not NOT_NUMBERS.search(said):
+        raise error
+    raise ValueError(
+        f"{said.rstrip('.')}. For a table with categories, dates, text or gaps use {call}."
+    ) from None
 
 
 def available_memory(

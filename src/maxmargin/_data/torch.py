@@ -8,7 +8,7 @@ copied only for samples. torch is imported when X is a tensor, not before.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -71,19 +71,25 @@ def tensor_rows(X: Any) -> Any:
     tensor = as_tensor(X)
     if tensor.layout != sys.modules["torch"].strided:
         raise ValueError(f"X is a tensor of layout {tensor.layout}; dense rows are needed.")
-    return HostTensorRows(tensor.numpy()) if tensor.device.type == "cpu" else TensorRows(X)
+    if tensor.device.type != "cpu":
+        return TensorRows(X)
+    return HostTensorRows(tensor.numpy(), sys.modules["torch"].from_numpy)
 
 
 class HostTensorRows(MemoryRows):
-    """Rows of a tensor in the host's memory, processed as an array."""
+    """Rows of a tensor as an array in the host's memory; ``back`` makes tensors of results."""
+
+    def __init__(self, X: np.ndarray, back: Callable[[np.ndarray], Any]) -> None:
+        super().__init__(X)
+        self.back = back
 
     def replaced(self, X: Any) -> MemoryRows:
         """Return other values with the same user's container."""
-        return HostTensorRows(X)
+        return HostTensorRows(X, self.back)
 
     def like(self, column: Any, names: np.ndarray | None = None) -> Any:
         """Return a column as a tensor."""
-        return sys.modules["torch"].from_numpy(np.ascontiguousarray(super().like(column, names)))
+        return self.back(np.ascontiguousarray(super().like(column, names)))
 
     def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
         """Return a tensor of what a block function gives for every row."""
@@ -91,15 +97,7 @@ class HostTensorRows(MemoryRows):
 
 
 class DeviceRows:
-    """Rows of a dense array of any namespace of the array API standard.
-
-    Parameters
-    ----------
-    array : array of shape (n, d)
-        float32 or float64.
-    xp : module
-        Its namespace.
-    """
+    """Rows of a dense array, float32 or float64, of any namespace of the array API standard."""
 
     in_memory = False
     local = False
@@ -123,8 +121,7 @@ class DeviceRows:
         """Return an array of the host on the device; None stays None."""
         if array is None:
             return None
-        kind = None if dtype is None else dtype
-        return self.xp.asarray(np.asarray(array), dtype=kind, device=self.array.device)
+        return self.xp.asarray(np.asarray(array), dtype=dtype, device=self.array.device)
 
     def working(self) -> Any:
         """Return the context in which a pass runs."""
@@ -146,9 +143,9 @@ class DeviceRows:
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         return self.xp.take(self.array, self.send(rows.astype(np.int64)), axis=0)
 
-    def on_host(self) -> HostCopy:
+    def on_host(self) -> HostTensorRows:
         """Return a copy of all rows on the host, for methods that work there."""
-        return HostCopy(self)
+        return HostTensorRows(self.take(slice(None)), self.like)
 
     def part(self, rows: Any) -> Any:
         """Return the chosen rows, on the device."""
@@ -247,26 +244,6 @@ class DeviceRows:
         """Return a column on the device."""
         column = self.send(column) if isinstance(column, np.ndarray) else column
         return column if names is None else self.xp.take(self.send(names), column)
-
-
-class HostCopy(MemoryRows):
-    """A copy of rows on a device in the host's memory; results go back to the device."""
-
-    def __init__(self, rows: DeviceRows, X: Any = None) -> None:
-        super().__init__(rows.take(slice(None)) if X is None else X)
-        self.rows = rows
-
-    def replaced(self, X: Any) -> MemoryRows:
-        """Return other values with the same user's container."""
-        return HostCopy(self.rows, X)
-
-    def like(self, column: Any, names: np.ndarray | None = None) -> Any:
-        """Return a column on the device."""
-        return self.rows.like(np.ascontiguousarray(super().like(column, names)))
-
-    def map(self, function: BlockFunc, view: Any, shared: Any, width: int | None = None) -> Any:
-        """Return what a block function gives for every row, on the device."""
-        return self.like(super().map(function, view, shared, width))
 
 
 class TensorRows(DeviceRows):

@@ -145,23 +145,12 @@ def _compiles(device, width: int, k: int) -> bool:
 
 
 def fused_cut_pass(data, columns, levels, prices, weights, fixed, labels, codes) -> tuple[Any, Any]:
-    """:func:`.cuts.dense_cut_pass` over rows on a device, by one kernel.
+    """``_numba.dense_cut_pass`` over rows on a device (n, d), by one kernel.
 
-    Parameters
-    ----------
-    data : tensor of shape (n, d)
-    columns : tensor of shape (d, k)
-    levels, prices : tensor of shape (k,)
-        Added to the scores; added to them only where labels are chosen.
-    weights, fixed : tensor of shape (n,) or None
-        None where all weights are 1, and where no label is fixed.
-    labels, codes : tensor of shape (n,), int8
-        Written.
-
-    Returns
-    -------
-    gathered, sums : tensor of shape (k, d) and (2 + 2 k,), float64
-        As in :func:`.cuts.cut_rule`.
+    ``levels`` are added to the scores with ``columns`` (d, k), ``prices`` only when labels are
+    chosen. ``weights`` are None if all are 1, ``fixed`` if no label is fixed. ``labels`` and
+    ``codes`` (n,), int8, are written. Returns the float64 sums of ``dense_cut_pass``: ``gathered``
+    (k, d) and ``sums`` (2 + 2 k,).
     """
     import torch
 

@@ -27,13 +27,7 @@ __all__ = ["Report", "Rows", "make_report", "report"]
 
 
 class Report:
-    """A report that :func:`maxmargin.report` made; a notebook shows it.
-
-    Parameters
-    ----------
-    view : dict
-        What the page shows.
-    """
+    """A report that :func:`maxmargin.report` made of a view; a notebook shows it."""
 
     def __init__(self, view: dict[str, Any]):
         self.view = view
@@ -134,7 +128,8 @@ def page_html(title: str, scripts: list[str], view: Any = None, connect: str = "
         '<meta name="color-scheme" content="light dark">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{html.escape(title)}</title><style>{style}</style></head>"
-        f'<body class="mm">{data}<script type="module">{script}</script></body></html>'
+        f'<body class="mm">{data}<noscript><p>This page is drawn by its own script: please allow '
+        f'JavaScript.</p></noscript><script type="module">{script}</script></body></html>'
     )
 
 

@@ -6,15 +6,18 @@ import base64
 import re
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 from .._data.images import IMAGE_SUFFIXES, read_image
 from .._files import DataError, needed
+from .._steps import as_rows, column_names
 
 LONGEST = 400  # characters of a cell
 LARGEST_SIDE = 64  # pixels of a picture of numbers
@@ -23,40 +26,19 @@ PIXEL_NAME = re.compile(r"(pixel|px)[_ ]?\d+([_ ]\d+)?", re.I)
 
 
 class Rows:
-    """The rows of X, with names, cells and pictures.
-
-    Parameters
-    ----------
-    X : DataFrame, array-like or sparse matrix of shape (n_samples, n_features)
-        The rows, as the model accepts them.
-    feature_names : sequence of str, optional
-        Names of the columns; by default those of the DataFrame.
-    images : tuple of int, array-like or sequence of path, optional
-        Shape of the picture that a row's numbers form, pictures of all rows, or their files.
-    ids : sequence, optional
-        Names of the rows.
-    """
+    """The rows of X, with names, cells and pictures; the arguments are those of `report`."""
 
     def __init__(self, X, feature_names=None, images=None, ids=None):
-        X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
-        self.X: Any = X
-        if self.X.ndim != 2:
-            raise ValueError(f"X must have rows and columns, got {self.X.ndim} dimension(s).")
-        self.n, n_columns = self.X.shape
-        self.named = feature_names is not None or hasattr(X, "columns")
-        given = getattr(X, "columns", None) if feature_names is None else feature_names
-        self.names = [f"column {j}" for j in range(n_columns)] if given is None else list(given)
-        self.names = [str(name) for name in self.names]
-        if len(self.names) != n_columns:
-            raise ValueError(
-                f"feature_names has {len(self.names)} names; X has {n_columns} columns."
-            )
+        X = as_rows(X)
+        self.X: Any = X.tocsr() if sparse.issparse(X) else X
+        self.n = X.shape[0]
+        self.names = column_names(X, feature_names)
         self.ids = None if ids is None else [str(i) for i in ids]
         self._pixels, self._files = self._pictures(images)
 
     def take(self, rows: Any) -> Any:
         """Return some rows in the container of X."""
-        return self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        return _safe_indexing(self.X, rows)
 
     # -- cells ------------------------------------------------------------------------------------
 
@@ -65,16 +47,20 @@ class Rows:
         """Whether rows are shown as cells: pixels are not."""
         return self._pixels is not self.X
 
-    def cells(self, rows: Iterable[int], columns: list[int]) -> list[list[Any]]:
+    def all_cells(self, rows: Iterable[int], columns: list[int]) -> Iterator[tuple[int, list]]:
+        """Yield rows and their cells, read a few hundred at a time; none for pixels."""
+        rows = list(rows) if self.has_cells else []
+        for start in range(0, len(rows), 500):
+            part = rows[start : start + 500]
+            yield from zip(part, self.cells(part, columns))
+
+    def cells(self, rows: list[int], columns: list[int]) -> list[list[Any]]:
         """Return the cells of rows, as values for JSON; of sparse rows the largest in words."""
-        rows = list(rows)
         if sparse.issparse(self.X):
             return [[self._words(row)] for row in rows]
-        if hasattr(self.X, "iloc"):
-            part = self.X.iloc[rows, columns]
-            held = [part.iloc[:, j].tolist() for j in range(part.shape[1])]
-            return [[_cell(value) for value in row] for row in zip(*held)]
-        return [[_cell(v) for v in row] for row in self.X[np.ix_(rows, columns)].tolist()]
+        part = self.take(rows)
+        held = [_safe_indexing(part, j, axis=1).tolist() for j in columns]
+        return [[_cell(value) for value in row] for row in zip(*held)]
 
     def _words(self, row: int) -> str:
         part = self.X[[row]]
@@ -86,10 +72,11 @@ class Rows:
         if sparse.issparse(self.X):
             return [None]
         out: list[float | None] = []
+        part = self.take(rows)
         for j in columns:
-            values = self.X.iloc[rows, j] if hasattr(self.X, "iloc") else self.X[rows, j]
             try:
-                out.append(float(np.nanstd(np.asarray(values, dtype=float))))
+                values = np.asarray(_safe_indexing(part, j, axis=1), dtype=float)
+                out.append(float(np.nanstd(values)))
             except (TypeError, ValueError):
                 out.append(None)
         return out
@@ -141,16 +128,14 @@ class Rows:
             return _photo(self._files[row])
         if self._pixels is None:
             return None
-        part = self._pixels.iloc[[row]] if hasattr(self._pixels, "iloc") else self._pixels[[row]]
-        return picture_of(np.asarray(part, dtype=float).reshape(self._shape), *self._range())
+        part = np.asarray(_safe_indexing(self._pixels, [row]), dtype=float)
+        return picture_of(part.reshape(self._shape), *self._range)
 
+    @cached_property
     def _range(self) -> tuple[float, float]:
-        if not hasattr(self, "_limits"):
-            some = np.linspace(0, self.n - 1, min(self.n, 500)).astype(int)
-            pixels = self._pixels
-            part = np.asarray(pixels.iloc[some] if hasattr(pixels, "iloc") else pixels[some], float)
-            self._limits = float(np.nanmin(part)), float(np.nanmax(part))
-        return self._limits
+        some = np.linspace(0, self.n - 1, min(self.n, 500)).astype(int)
+        part = np.asarray(_safe_indexing(self._pixels, some), float)
+        return float(np.nanmin(part)), float(np.nanmax(part))
 
 
 def _cell(value: Any) -> Any:
@@ -159,19 +144,15 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bool | int):
         return value if abs(value) < 2**53 else str(value)
     if isinstance(value, float):
+        if 1e4 <= abs(value) < 1e7:
+            return round(value)
         return float(f"{value:.5g}") if abs(value) < float("inf") else str(value)
     text = str(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def picture_of(pixels: np.ndarray, low: float, high: float) -> str:
-    """Return numbers of shape (height, width) or (height, width, channels) as a data URI.
-
-    Examples
-    --------
-    >>> picture_of(np.eye(4), 0.0, 1.0)[:22]
-    'data:image/png;base64,'
-    """
+    """Return numbers of shape (height, width) or (height, width, channels) as a data URI."""
     step = -(-max(pixels.shape[:2]) // LARGEST_SIDE)
     scaled = (pixels[::step, ::step] - low) / max(high - low, 1e-300)
     levels = np.clip(np.nan_to_num(255 * scaled), 0, 255).astype(np.uint8)

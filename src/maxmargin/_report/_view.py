@@ -5,8 +5,8 @@ The labels are those of ``predict`` on all rows. Points, cells and pictures are 
 
 from __future__ import annotations
 
-import warnings
-from functools import partial
+import json
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any
 
@@ -14,8 +14,11 @@ import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.decomposition import PCA
+from sklearn.metrics import confusion_matrix
 
+from .._auto import stability_in_words
 from .._core.model import lead_of
+from .._steps import last_step, prepared, quietly
 from ..display import _project, row_margins, scored_rows
 from ._rows import Rows
 
@@ -25,6 +28,17 @@ FEATURES = 8  # of a cluster's card
 LEAST_IMPORTANCE = 0.01  # of a column on a card that hardly differs
 CARD_ROWS = 6  # most and least certain rows of a card
 CELL_BYTES = PICTURE_BYTES = 3_500_000
+# What the axes of a map are.
+OF_CORNERS = (
+    "Every cluster is a corner; a row is the nearer to a corner, the clearer its cluster, and "
+    "between two corners if it may belong to either."
+)
+OF_MARGINS = (
+    "Upwards is the margin: rows above 0 are in cluster 1, and the farther a row is from 0, the "
+    "clearer its cluster."
+)
+OF_COLUMNS = "The axes are the two columns, as the model takes them."
+OF_COMPONENTS = "The axes are the two directions in which the rows differ most."
 
 
 def fitted_view(
@@ -32,34 +46,24 @@ def fitted_view(
 ) -> dict[str, Any]:
     """Return everything that the data and the fitted model determine.
 
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        The fitted model.
-    rows : Rows
-        Rows as ``model.predict`` accepts them.
-    labels : ndarray of shape (n_samples,), optional
-        Clusters of the rows; by default those of ``predict``.
-    scored : tuple, optional
-        ``scored_rows`` of all rows, if it is known.
-    explain : bool, default=True
-        Whether to find the columns that set clusters apart.
+    ``labels`` are those of ``predict`` and ``scored`` is that of `scored_rows`, unless they are
+    given; with ``explain``, the columns that set clusters apart are found.
     """
-    scores, told = scored or _quietly(partial(scored_rows, model), rows.X)
+    scores, told = scored or quietly(scored_rows, model, rows.X)
     labels = scores.argmax(axis=1) if labels is None else np.asarray(labels)
     k, last = scores.shape[1], last_step(model)
     measure, level = _certainty(scores, told)
     certain, unsure = _card_rows(labels, scores, level)
     shown = _shown(rows.n, np.concatenate([*certain, *unsure]))
-    Z = model[:-1].transform(rows.take(shown)) if last is not model else rows.take(shown)
-    features = _features(model, rows, labels, shown) if explain else {}
-    columns = _columns(rows, features)
+    Z = prepared(model, rows.take(shown))
+    features = _features(model, rows, labels, shown) if explain and k > 1 else {}
+    names, places, spreads = _columns(rows, features)
     sizes = np.bincount(labels, minlength=k)
     return {
         "n_rows": rows.n,
         "n_columns": rows.X.shape[1],
         "n_clusters": k,
-        "names": [] if (names := getattr(last, "known_names_", None)) is None else names.tolist(),
+        "names": [] if (known := getattr(last, "known_names_", None)) is None else known.tolist(),
         "points": {
             "row": shown.tolist(),
             "label": labels[shown].tolist(),
@@ -70,26 +74,32 @@ def fitted_view(
         "clusters": [
             {
                 "size": int(sizes[c]),
-                "level": _mean(level[labels == c]),
+                "level": _mean(level[labels == c]) if k > 1 else None,
                 "certain": certain[c].tolist(),
                 "unsure": unsure[c].tolist(),
                 "features": features.get(c, []),
             }
             for c in range(k)
         ],
-        "columns": columns["names"],
-        "spreads": columns["spreads"],
+        "columns": names,
+        "spreads": spreads,
         "has_pictures": rows.has_pictures,
-        **_row_content(rows, columns["places"], certain, unsure, shown),
+        **_row_content(rows, places, certain, unsure, shown),
         "confusion": _confusion(last, Z, labels[shown], k),
         "runner_up": _runner_up(last, labels, shown, k),
         "sentences": list(getattr(last, "report_", [])),
-        "stability": _number(getattr(last, "stability_", None)),
+        "stability": _stability(last) if k > 1 else None,
         "history": [_number(v) for v in np.asarray(getattr(last, "history_", ())).tolist()],
         "objective": _number(getattr(last, "objective_", None)),
         "stop_reason": str(getattr(last, "stop_reason_", "")),
         "settings": _settings(model),
     }
+
+
+def _stability(last: Any) -> dict[str, Any] | None:
+    """Return the stability with its word; one that is computed here is computed for good."""
+    value = getattr(last, "stability_", None)
+    return None if value is None else {"value": float(value), "word": stability_in_words(value)}
 
 
 def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[str, Any] | None:
@@ -100,9 +110,8 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
     if getattr(last, "kernel", None) == "precomputed" or rows.n < 10:
         return None
     sample = rows.take(_shown(rows.n, np.empty(0, int)))
-    Z = model[:-1].transform(sample) if last is not model else sample
     try:
-        choice = choose_n_clusters(Z, max_samples=max_samples, random_state=0)
+        choice = choose_n_clusters(prepared(model, sample), max_samples=max_samples, random_state=0)
     except ValueError:  # columns that are no numbers, for a model that prepares them itself
         return None
     curve = choice.separation if choice.separation is not None else choice.stability
@@ -115,23 +124,11 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
     return {
         "k": choice.k_values.tolist(),
         "height": [_number(v) for v in np.asarray(curve).tolist()],
-        "what": "separation" if choice.separation is not None else "stability",
+        "what": "fall of the density" if choice.separation is not None else "stability",
         "chosen": int(choice.n_clusters),
         "uncertain": bool(choice.uncertain),
         "statement": statement,
     }
-
-
-def last_step(model: Any) -> Any:
-    """Return the estimator at the end of a pipeline."""
-    return model[-1] if hasattr(model, "steps") else model
-
-
-def _quietly(method: Any, X: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.filterwarnings("ignore", message="X has feature names")
-        return method(X)
 
 
 def _shown(n: int, needed: np.ndarray) -> np.ndarray:
@@ -142,8 +139,13 @@ def _shown(n: int, needed: np.ndarray) -> np.ndarray:
 
 
 def _card_rows(labels: np.ndarray, scores: np.ndarray, level: np.ndarray) -> tuple[list, list]:
-    """Return the most and the least certain rows of every cluster; equal ones by their margins."""
-    margins = lead_of(scores, labels) if scores.shape[1] > 1 else scores[:, 0]
+    """Return the most and the least certain rows of every cluster; equal ones by their margins.
+
+    The rows of a single cluster are in it for certain.
+    """
+    if scores.shape[1] == 1:
+        return [np.empty(0, int)], [np.empty(0, int)]
+    margins = lead_of(scores, labels)
     certain, unsure = [], []
     for cluster in range(scores.shape[1]):
         mine = np.flatnonzero(labels == cluster)
@@ -164,20 +166,27 @@ def _certainty(scores: np.ndarray, told: dict[str, np.ndarray]) -> tuple[str, np
 def _maps(Z: Any, scores: np.ndarray) -> list[dict[str, Any]]:
     """Return coordinates: by the scores of the model, and by the columns."""
     Z = Z if sparse.issparse(Z) else np.asarray(Z, dtype=float)
-    found = []
-    if scores.shape[1] > 2:
-        found.append(("scores of the model", "", "", _star(scores)))
-    else:
-        found.append(("scores of the model", *_margin_map(Z, scores)))
+    k, found, last = scores.shape[1], [], []
     if Z.shape[1] == 2 and not sparse.issparse(Z):
-        found.insert(0, ("columns", "first column", "second column", Z))
+        found = [("columns", OF_COLUMNS, "first column", "second column", Z)]
     elif min(Z.shape) > 2:
         axes = "first principal component", "second principal component"
         plane = PCA(2, svd_solver="arpack", random_state=0).fit_transform(Z)
-        found.append(("principal components", *axes, plane))
+        last = [("principal components", OF_COMPONENTS, *axes, plane)]
+    if k > 2:
+        found.append(("scores of the model", OF_CORNERS, "", "", _star(scores)))
+    elif k == 2 or not (found or last):
+        told = OF_MARGINS if k == 2 else ""
+        found.append(("scores of the model", told, *_margin_map(Z, scores)))
     return [
-        {"name": name, "axes": [x, y], "x": _short(plane[:, 0]), "y": _short(plane[:, 1])}
-        for name, x, y, plane in found
+        {
+            "name": name,
+            "told": told,
+            "axes": [x, y],
+            "x": _short(plane[:, 0]),
+            "y": _short(plane[:, 1]),
+        }
+        for name, told, x, y, plane in found + last
     ]
 
 
@@ -233,12 +242,12 @@ def _features(model: Any, rows: Rows, labels: np.ndarray, shown: np.ndarray) -> 
     return found
 
 
-def _columns(rows: Rows, features: dict[int, list]) -> dict[str, list]:
-    """Return the columns whose cells are shown: all, or those that set clusters apart."""
+def _columns(rows: Rows, features: dict[int, list]) -> tuple[list, list, list]:
+    """Return name, place and spread of the columns shown: all, or those that set clusters apart."""
     if not rows.has_cells:
-        return {"names": [], "places": [], "spreads": []}
+        return [], [], []
     if sparse.issparse(rows.X):
-        return {"names": ["largest values"], "places": [], "spreads": [None]}
+        return ["largest values"], [], [None]
     places = list(range(len(rows.names)))
     if len(places) > SHOWN_COLUMNS:
         cards = (item["feature"] for c in zip_longest(*features.values()) for item in c if item)
@@ -246,43 +255,37 @@ def _columns(rows: Rows, features: dict[int, list]) -> dict[str, list]:
         first = dict.fromkeys(at[name] for name in cards)
         places = sorted(list(dict.fromkeys([*first, *places]))[:SHOWN_COLUMNS])
     some = np.linspace(0, rows.n - 1, min(rows.n, SHOWN_ROWS)).astype(int)
-    names = [rows.names[j] for j in places]
-    return {"names": names, "places": places, "spreads": rows.spread(places, some)}
+    return [rows.names[j] for j in places], places, rows.spread(places, some)
 
 
 def _row_content(rows: Rows, places: list[int], certain, unsure, shown) -> dict[str, Any]:
     """Return cells and pictures of rows, those of cards first, up to a number of bytes."""
     order = dict.fromkeys(np.concatenate([*certain, *unsure, shown]).astype(int).tolist())
-    cells: dict[str, list] = {}
-    pictures: dict[str, str] = {}
-    budget = CELL_BYTES
-    if rows.has_cells:
-        listed = list(order)
-        for start in range(0, len(listed), 500):
-            part = listed[start : start + 500]
-            for row, values in zip(part, rows.cells(part, places)):
-                budget -= 8 + sum(len(str(value)) + 3 for value in values)
-                if budget > 0:
-                    cells[str(row)] = values
+    pictures = ((row, rows.picture(row)) for row in (order if rows.has_pictures else ()))
+    return {
+        "cells": _within(CELL_BYTES, rows.all_cells(order, places)),
+        "pictures": _within(PICTURE_BYTES, pictures),
+        "ids": {} if rows.ids is None else {str(row): rows.ids[row] for row in order},
+    }
+
+
+def _within(budget: int, content: Iterable[tuple[int, Any]]) -> dict[str, Any]:
+    """Return the content of rows, but for None, as long as it fits into a number of bytes."""
+    kept = {}
+    for row, value in content:
+        if value is not None:
+            budget -= len(json.dumps(value)) + 12
             if budget <= 0:
                 break
-    budget = PICTURE_BYTES
-    for row in order if rows.has_pictures else ():
-        picture = rows.picture(row)
-        if picture is not None:
-            budget -= len(picture) + 12
-            if budget <= 0:
-                break
-            pictures[str(row)] = picture
-    ids = {} if rows.ids is None else {str(row): rows.ids[row] for row in order}
-    return {"cells": cells, "pictures": pictures, "ids": ids}
+            kept[str(row)] = value
+    return kept
 
 
 def _confusion(last: Any, Z: Any, labels: np.ndarray, k: int) -> list[list[float]] | None:
     """Return the mean probability of all clusters for the rows of each, under resampling."""
     if not hasattr(last, "_calibration") or k < 2:
         return None
-    chances = np.asarray(_quietly(last.predict_proba, Z))
+    chances = np.asarray(quietly(last.predict_proba, Z))
     mine = [chances[labels == c] for c in range(k)]
     return [_shares(p.mean(axis=0)) if len(p) else [0.0] * k for p in mine]
 
@@ -301,8 +304,7 @@ def _runner_up(last: Any, labels: np.ndarray, shown: np.ndarray, k: int) -> dict
         return None
     other = others[0]
     both = other.labels >= 0
-    counts = np.zeros((k, k), int)
-    np.add.at(counts, (labels[both], other.labels[both]), 1)
+    counts = confusion_matrix(labels[both], other.labels[both], labels=np.arange(k))
     return {
         "label": other.labels[shown].tolist(),
         "agreement": round(float(other.agreement), 3),
@@ -326,6 +328,8 @@ def _line(value: Any) -> str:
 def _told(value: Any) -> str:
     if not isinstance(value, float):
         return "" if value is None else str(value)[:120]
+    if 1e4 <= abs(value) < 1e7:
+        return f"{value:.0f}"
     return f"{value:.4g}" if abs(value) >= 0.1 else f"{value:.2g}"  # 0.00018532 needs much room
 
 

@@ -32,7 +32,9 @@ function svg(tag, props = {}, ...children) {
 const count = (value) => value.toLocaleString("en");
 const percent = (value) => `${(100 * value).toFixed(value > 0.0995 || value === 0 ? 0 : 1)} %`;
 const thousandths = (value) => value ? `${(100 * value).toFixed(1)} %` : "";
-const short = (value) => value == null ? "–" : typeof value === "number" ? String(+value.toPrecision(5)) : String(value);
+// Whole numbers of up to seven digits are shown in full.
+const rounded = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e7 ? Math.round(value) : +value.toPrecision(5);
+const short = (value) => value == null ? "–" : typeof value === "number" ? String(rounded(value)) : String(value);
 const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 // -- the map: points on a canvas ------------------------------------------------------------------
@@ -248,11 +250,12 @@ function curve(xs, ys, { ring = null, label = "", integers = true } = {}) {
   const x = (v) => left + (v - xs[0]) / (xs.at(-1) - xs[0] || 1) * (width - left - 16);
   const y = (v) => top + (1 - (v - y0) / (y1 - y0 || 1)) * (height - low - top);
   const points = xs.flatMap((v, i) => ys[i] == null ? [] : [[x(v), y(ys[i])]]);
+  const digits = Math.max(0, 2 - Math.ceil(Math.log10(y1 - y0 || 1)));
   const lines = [y0, (y0 + y1) / 2, y1].filter((v, i, all) => all.indexOf(v) === i);
   const step = Math.max(1, Math.ceil(xs.length / 10)), ticks = xs.filter((_, i) => i % step === 0);
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label },
     ...lines.map((v) => svg("line", { class: "grid-line", x1: left, x2: width - 16, y1: y(v), y2: y(v) })),
-    ...lines.map((v) => { const t = svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" }); t.textContent = +v.toPrecision(4); return t; }),
+    ...lines.map((v) => { const t = svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" }); t.textContent = +v.toFixed(digits); return t; }),
     ...ticks.map((v) => { const t = svg("text", { x: x(v), y: height - 18, "text-anchor": "middle" }); t.textContent = v; return t; }),
     (() => { const t = svg("text", { x: (left + width) / 2, y: height - 2, "text-anchor": "middle" }); t.textContent = label; return t; })(),
     svg("polyline", { class: "curve", points: points.map((p) => p.join()).join(" ") }),
@@ -281,9 +284,10 @@ function sureness(view) {
   if (view.confusion && view.n_clusters <= 30) parts.push(heatPanel(view, "Confusion under resampling",
     "Mean probability of each cluster (column) for the rows of a cluster (line).", view.confusion, thousandths));
   if (view.runner_up && view.n_clusters <= 30) parts.push(heatPanel(view, "The runner-up answer",
-    `The second-best clustering's objective is ${percent(view.runner_up.shortfall)} lower: the smaller, the more another answer is as good. The adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`,
+    `The second-best clustering is ${percent(view.runner_up.shortfall)} worse by the objective (near 0: nearly as good). The adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`,
     view.runner_up.counts, count));
-  if (new Set(view.history).size > 1) parts.push(panel("Objective", el("p", { class: "soft" }, `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}`),
+  if (new Set(view.history).size > 1) parts.push(panel("Objective", el("p", { class: "soft" },
+    `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}. The fit makes this value small, by iteration. It compares fits of the same rows with the same settings; it does not say how clear the clusters are.`),
     curve([...view.history.keys()], view.history, { label: "iteration" })));
   return parts;
 }
@@ -302,6 +306,7 @@ class Page {
     this.head = el("header");
     this.choices = el("div", { class: "bar" });
     this.legend = el("div", { class: "legend" });
+    this.caption = el("p", { class: "soft" });
     this.aside = el("aside", { class: "panel row-panel" }, el("p", { class: "soft" }, "Point at a row to see its values."));
     this.cards = el("div", { class: "grid cards" });
     this.sure = el("div", { class: "grid" });
@@ -310,7 +315,7 @@ class Page {
     this.side = el("div", { class: "side" }, this.aside);
     this.top = el("div", {}, this.head);
     this.root.replaceChildren(el("div", { class: "wrap" }, this.top,
-      el("div", { class: "split" }, el("section", { class: "panel" }, this.choices, host, this.legend), this.side),
+      el("div", { class: "split" }, el("section", { class: "panel" }, this.choices, host, this.legend, this.caption), this.side),
       el("h2", {}, "Clusters"), this.cards, el("h2", {}, "How sure is this?"), this.sure,
       el("h2", {}, "Settings"), this.settings));
     this.map = new ScatterMap(host, { hover: (row) => this.hover(row), pick: (row, event) => this.pick(row, event), lasso: this.act ? (rows) => this.lassoed(rows) : null });
@@ -321,7 +326,7 @@ class Page {
     const shown = view.points.row.length;
     this.head.replaceChildren(el("h1", {}, view.title), el("div", { class: "facts" },
       [...[[view.n_rows, "row"], [view.n_columns, "column"], [view.n_clusters, "cluster"]].map(([value, noun]) => plural(value, noun).split(" ")),
-        view.stability == null ? null : [view.stability.toFixed(2), "stability"], shown < view.n_rows ? [count(shown), "rows shown"] : null]
+        view.stability && [view.stability.value.toFixed(2), `stability (${view.stability.word})`], shown < view.n_rows ? [count(shown), "rows shown"] : null]
         .filter(Boolean).map(([value, what]) => el("span", {}, el("b", {}, value), ` ${what}`))));
     this.legend.replaceChildren(...view.clusters.map((_, c) => el("span", { onmouseenter: () => this.map.focus(c), onmouseleave: () => this.map.focus(null) },
       el("span", { class: "dot", style: { background: colour(c) } }), nameOf(view, c))));
@@ -338,7 +343,9 @@ class Page {
     const choice = (text, on, act) => el("button", { class: on ? "on" : "", onclick: () => { act(); this.redraw(); } }, text);
     this.choices.replaceChildren(...points.maps.map(({ name }, i) => choice(name, this.plane === i, () => { this.plane = i; })),
       ...(other ? [el("span", { class: "soft" }, "coloured by"), ...["answer", "runner-up"].map((by) => choice(by, this.by === by, () => { this.by = by; }))] : []));
-    this.map.show(points, points.maps[Math.min(this.plane, points.maps.length - 1)], this.by === "answer" ? points.label : other.label);
+    const plane = points.maps[Math.min(this.plane, points.maps.length - 1)];
+    this.caption.replaceChildren(el("small", {}, `Every dot is a row, in the colour of its cluster${this.view.n_clusters > 1 ? `; small dots have a low ${this.view.measure}` : ""}. ${plane.told}`));
+    this.map.show(points, plane, this.by === "answer" ? points.label : other.label);
   }
 
   hover(row) {

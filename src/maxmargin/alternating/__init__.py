@@ -22,8 +22,8 @@ Algorithm 1 (iterSVM)                           ``Stage.step``, ``loss="hinge"``
 Algorithm 2 (iterSVR), Laplacian loss           ``Stage.step``, ``loss="laplacian"``
 section III-B.2, nonzero epsilon                ``epsilon``
 section III-C (iterLS-SVM)                      ``Stage.step``, ``loss="squared"``
-SVM / SVR training (step 2)                     ``_core.regression.fit_piecewise``
-LS-SVM training (step 2)                        ``_core.regression.fit_squared``
+SVM / SVR training (step 2)                     ``_regression.fit_piecewise``
+LS-SVM training (step 2)                        ``_regression.fit_squared``
 section III-B, "a sparse classification model"  ``AlternatingMarginClustering.to_svm``
 section IV-C, recursive splits                  ``multi_class="recursive"``, ``_core.tree``
 Appendix (CCCP)                                 ``loss="hinge", balance=0``

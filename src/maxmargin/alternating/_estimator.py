@@ -15,11 +15,12 @@ from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.features import KERNELS, evaluate_kernel
 from .._core.model import Model
-from .._core.regression import warn_unsolved
+from .._core.ridge import factorise
 from .._core.size_floor import LOSSES, row_losses, size_floor
 from .._core.tree import recursive_splits, sides_of
 from ._joint import Task, joint_search
-from ._search import Settings, split_rows
+from ._regression import warn_unsolved
+from ._search import Problem, Settings, search, strength
 
 JOINT_ALPHA, JOINT_ENTROPY = 0.003, 0.3
 LEAST_BALANCE = 0.05  # no joint cluster may vanish
@@ -287,18 +288,22 @@ class AlternatingMarginClustering(BaseMarginClustering):
             gap=self.solver_tol,
             midpoints=self.bias == "midpoint",
             gamma=None if isinstance(self.gamma, str) or kernel != "rbf" else self.gamma,
-            raw=not self._pairwise,
-            mapped=fmap.landmarks is not None,
             rng=data.rng,
             watch=data.watch,
         )
 
-        def split(indices, fixed, sizes):
-            start = None
+        def split(indices, stored, known, sizes):
+            weights, start, X = data.weights[indices], None, None
             if data.initial is not None:
                 start = sides_of(rows, data.initial[indices], indices, data.rng)
                 start = None if start.min() == start.max() else start
-            return split_rows(rows, data, indices, fixed, start, sizes, settings)
+            if fmap.landmarks is not None and not self._pairwise:  # features are not coordinates
+                X = data.X if stored is rows else data.X.part(indices)
+            problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
+            shrinkage, alpha = strength(problem, settings)
+            outcome = search(problem, X, start, shrinkage, alpha, settings)
+            warn_unsolved(outcome.state.fit, settings.gap)
+            return outcome, alpha
 
         return recursive_splits(rows, data, fmap, self.n_clusters, settings.balance, split)
 

@@ -25,8 +25,8 @@ from sklearn.metrics import adjusted_rand_score
 from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER
 from .._core.features import centred_rows
-from .._core.init import kmeans_labels, label_starts, named, sampled_rows
-from .._core.regression import Factor, PiecewiseFit, factorise, fit_piecewise, fit_squared
+from .._core.init import kmeans, label_starts, named, sampled_rows
+from .._core.ridge import Factor, factorise, fit_squared
 from .._core.rows import Rows, scores
 from .._core.size_floor import (
     divergence_prices,
@@ -38,6 +38,7 @@ from .._core.size_floor import (
 )
 from .._core.tree import in_root_features
 from .._data.source import RowSource
+from ._regression import PiecewiseFit, fit_piecewise
 
 START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that candidates, then the best of them, see
 OPENED, FINALISTS = 6, 2  # candidates compared by the loss itself, and followed
@@ -209,32 +210,21 @@ def joint_search(
 ) -> tuple[State, dict[str, Any]]:
     """Return the best state found, and how the k-means partition compares.
 
-    Parameters
-    ----------
-    rows : Rows
-        Centred features of all rows.
-    raw : RowSource or None
-        The rows before they were mapped, for k-means; None for k-means on the mapped rows.
-    init : {"auto", "k-means", "random"}
-    n_init : int or "auto"
-        Labels that the search for candidates starts from.
-    adapt : bool
-        Whether a preference for even sizes that is too weak for these rows is made stronger.
+    k-means sees ``raw``, the rows before they were mapped, if there are such. ``adapt``: whether a
+    preference for even sizes that is too weak for these rows is made stronger.
     """
     lowest = attrgetter("objective")
     whole = Joint(rows, data.weights, data.known, task)
     at = sampled_rows(data.known, SAMPLE_ROWS, rng)
     some = whole.part(at)
     points = some.rows.values() if raw is None else raw.take(at)
-    kmeans = named(
-        kmeans_labels(points, task.k, some.weights, rng), some.known, some.weights, task.k
-    )
+    near = named(kmeans(points, task.k, rng, some.weights)[0], some.known, some.weights, task.k)
     if adapt:
-        cost = some.solve(kmeans, OPENING).objective
+        cost = some.solve(near, OPENING).objective
         tau = strong_enough(task.entropy, task.k, cost)
         for problem in (whole, some):
             problem.task = replace(problem.task, entropy=tau)
-    rivals = [kmeans]
+    rivals = [near]
     if data.initial is not None:
         rivals.append(named(data.initial[at], some.known, some.weights, task.k))
         finalists = [some.solve(rivals[1], FOLLOWED)]
@@ -243,7 +233,7 @@ def joint_search(
         few = some.part(within)
         candidates = label_starts(
             few.rows, few.weights, task.k, rng, known=few.known,
-            kmeans=kmeans[within], init=init, n_init=n_init, floor=few.task.floor,
+            kmeans=near[within], init=init, n_init=n_init, floor=few.task.floor,
         )  # fmt: skip
         rough = [few.solve(labels, OPENING, "squared").objective for labels in candidates]
         ranked = [candidates[j] for j in np.argsort(rough, kind="stable")[:OPENED]]

@@ -15,32 +15,15 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from .._core.dedup import FitInput
 from .._core.descent import Outcome, descend
 from .._core.features import centred_rows, evaluate_kernel, median_distance
-from .._core.init import kmeans_labels
-from .._core.regression import (
-    Factor,
-    PiecewiseFit,
-    degrees_of_freedom,
-    factorise,
-    fit_piecewise,
-    fit_squared,
-    shrinkage_for,
-    warn_unsolved,
-)
+from .._core.init import kmeans
+from .._core.ridge import Factor, factorise, fit_squared
 from .._core.rows import Rows, scores, weighted_sum
 from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split
-from .._core.tree import (
-    OFF_FLOOR,
-    FittedSplit,
-    SplitState,
-    check_known_sizes,
-    in_root_features,
-    leaf_rows,
-    oriented_split,
-)
+from .._core.tree import OFF_FLOOR, SplitState, in_root_features
 from .._data.source import RowSource
+from ._regression import PiecewiseFit, degrees_of_freedom, fit_piecewise, shrinkage_for
 
 TARGET_DOF = 20.0
 ANNEAL_FROM, ANNEAL_STEPS = 2.0, 6
@@ -65,8 +48,6 @@ class Settings:
     gap: float
     midpoints: bool
     gamma: float | None
-    raw: bool  # the rows as given have coordinates (are not a kernel matrix)
-    mapped: bool  # the features are not those coordinates
     rng: np.random.Generator
     watch: Callable[[float], str | None]
 
@@ -124,9 +105,7 @@ class Stage:
         else:
             split = sign_split(g, bias, self.loss, **rows)
         value = 0.5 * self.alpha * float(coef @ coef) + split.cost / p.weights.sum()
-        return State(
-            split.signs, coef, split.bias, split.threshold_bias, value, split.shortfall, fit
-        )
+        return State(split.signs, coef, split.threshold_bias, value, split.shortfall, fit)
 
     def objective(self, state: State) -> float:
         """Return ``alpha/2 |w|^2`` plus the mean loss, plus a penalty below the size floor.
@@ -141,29 +120,7 @@ class Stage:
         return float(self.problem.factor.shares[old.signs != new.signs].sum())
 
 
-def split_rows(
-    rows: Rows,
-    sample: FitInput,
-    indices: np.ndarray,
-    known: np.ndarray,
-    start: np.ndarray | None,
-    sizes: Sizes,
-    settings: Settings,
-) -> tuple[np.ndarray, FittedSplit]:
-    """Split some rows in two, with features centred and scaled on these rows."""
-    weights = sample.weights[indices]
-    everything = len(indices) == rows.shape[0]
-    local, stored = leaf_rows(rows, indices, weights)
-    check_known_sizes(known, weights, sizes.floor)
-    problem = Problem(factorise(stored, weights), weights, known, sizes, settings.epsilon)
-    shrinkage, alpha = _strength(problem, settings)
-    X = (sample.X if everything else sample.X.part(indices)) if settings.raw else None
-    outcome = search(problem, X, start, shrinkage, alpha, settings)
-    warn_unsolved(outcome.state.fit, settings.gap)
-    return oriented_split(outcome, rows, local, weights, alpha)
-
-
-def _strength(problem: Problem, settings: Settings) -> tuple[float, float]:
+def strength(problem: Problem, settings: Settings) -> tuple[float, float]:
     """Ridge shrinkage and the alpha of the requested loss that goes with it."""
     factor = 2.0 if settings.loss == "squared" else 1.0
     if settings.alpha != "auto":
@@ -219,15 +176,15 @@ def search(
 def starts_of(problem: Problem, X: Any, settings: Settings) -> list[np.ndarray]:
     """Return distinct initial labellings of the requested kind that agree with known labels.
 
-    ``X`` has the rows as given, None if they have no coordinates.
+    ``X`` has the rows as given, None if they have no coordinates other than the features.
     """
     factor, weights, sizes, known = problem.factor, problem.weights, problem.sizes, problem.known
     kind, count, rng = settings.init, settings.n_init, settings.rng
     features = factor.rows.values()
-    points = X if settings.mapped and X is not None else features
+    points = features if X is None else X
 
     def kmeans_signs(where: Any, n_runs: int) -> np.ndarray:
-        labels = kmeans_labels(where, 2, weights, rng, n_runs)
+        labels, _ = kmeans(where, 2, rng, weights, n_runs)
         return np.where(labels == labels[0], -1, 1).astype(np.int8)
 
     signs: list[np.ndarray] = []

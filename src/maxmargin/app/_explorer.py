@@ -11,12 +11,13 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
 from .._answers import (
@@ -29,14 +30,19 @@ from .._answers import (
     names_of,
     number_of,
     pairs_of,
-)
+)  # fmt: skip
 from .._report._rows import Rows
-from .._report._view import fitted_view, last_step, number_view
+from .._report._view import fitted_view, number_view
+from .._steps import last_step
 from ..active import PairQueries, suggested_pairs
 from ..constraints import PairwiseConstraints
 from ..display import scored_rows
 from ..metrics import clustering_accuracy
 
+ACTIONS = (
+    "state", "question", "rows", "answer", "assign", "name", "merge", "split", "number", "undo",
+    "refit",
+)  # fmt: skip
 RELATIONS = ("same", "different", DONT_KNOW)
 LISTED = 200  # answers in the list on the page
 MOVED_ROWS = 12  # rows that moved, as examples
@@ -44,12 +50,6 @@ CANDIDATES = 10_000  # random rows among which the next question is chosen
 NUMBER_ROWS = 2000  # for the number of clusters, whose distances would take most of the memory
 FIRST = 4  # known rows for each cluster that are random: uncertain ones alone mislead a fit
 SECONDS = 10.0  # of the first fit, as long as none is known
-
-
-def _pairs(answers: list[Answer]) -> np.ndarray:
-    """Return rows and codes of the links, of shape (m, 3)."""
-    found = [(*a[:2], a.code) for a in pairs_of(answers) if a.code and a.row_a != a.row_b]
-    return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
 class Conflict(ValueError):
@@ -158,26 +158,22 @@ class ClusterExplorer:
         """The links that were said, and those between clusters with different names."""
         return self._links(self.log.answers)
 
-    def _links(self, answers: list[Answer], rows: np.ndarray | None = None) -> PairwiseConstraints:
-        """Return the links between all rows, or between some that all links are about."""
-        pairs, n = _pairs(answers), self.rows.n
-        if rows is not None:
-            pairs[:, :2], n = np.searchsorted(rows, pairs[:, :2]), len(rows)
-        must, cannot = (pairs[pairs[:, 2] == code, :2] for code in (1, -1))
-        return PairwiseConstraints(n, must, cannot)
+    def _links(self, answers: list[Answer]) -> PairwiseConstraints:
+        """Return the links that answers are, or imply."""
+        links = [a for a in pairs_of(answers) if a.code and a.row_a != a.row_b]
+        return PairwiseConstraints._of_answers(self.rows.n, links)
 
     @property
     def names(self) -> list[str]:
         """The names of the clusters of the last fit; "" for a cluster without a name."""
-        found: list[list[str]] = [[] for _ in range(0 if self.scores is None else self._k)]
-        for row, name in names_of(self.log.answers).items():
-            if found:
-                found[int(self.labels[row])].append(name)
+        found: list[list[str]] = [[] for _ in range(self._k)]
+        for row, name in names_of(self.log.answers).items() if found else ():
+            found[int(self.labels[row])].append(name)
         return [" + ".join(names) for names in found]
 
     @property
     def _k(self) -> int:
-        return self.scores.shape[1]
+        return 0 if self.scores is None else self.scores.shape[1]
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -198,25 +194,12 @@ class ClusterExplorer:
             The state, and what was asked for. A ValueError says what is wrong with the body, a
             `Conflict` what it contradicts.
         """
-        actions: dict[str, Callable[[dict], dict | None]] = {
-            "state": lambda body: None,
-            "question": self._question,
-            "rows": self._row_content,
-            "answer": self._answer,
-            "assign": self._assign,
-            "name": self._name,
-            "merge": self._merge,
-            "split": self._split,
-            "number": self._set_number,
-            "undo": self._undo,
-            "refit": lambda body: self.refit(),
-        }
-        if action not in actions:
-            raise ValueError(f"unknown action {action!r}; known are {', '.join(actions)}.")
+        if action not in ACTIONS:
+            raise ValueError(f"unknown action {action!r}; known are {', '.join(ACTIONS)}.")
         if not isinstance(body, dict):
             raise ValueError("a request must be a JSON object.")
         with self._lock:
-            found = actions[action](body)
+            found = getattr(self, f"_do_{action}")(body)
             return self._state() | (found or {})
 
     def view(self) -> bytes:
@@ -231,7 +214,7 @@ class ClusterExplorer:
             "fit": self.fit_number,
             "said": self._said,
             "names": self.names,
-            "n_clusters": self.n_clusters or (0 if self.scores is None else self._k),
+            "n_clusters": self.n_clusters or self._k,
             "running": running,
             # The time of a fit is about that of the last one.
             "progress": round(1 - 0.5 ** (2 * passed / self._seconds), 3) if running else None,
@@ -242,7 +225,13 @@ class ClusterExplorer:
             "answers": [[*a[:2], a.relation] for a in answers[-LISTED:]][::-1],
         }
 
-    def _question(self, body: dict) -> dict[str, Any]:
+    def _do_state(self, body: dict) -> None:
+        """Nothing: every answer has the state."""
+
+    def _do_refit(self, body: dict) -> None:
+        self.refit()
+
+    def _do_question(self, body: dict) -> dict[str, Any]:
         if self.scores is None:
             return {"question": None}
         known = [*self.log.answers, *self._provisional()]
@@ -252,7 +241,7 @@ class ClusterExplorer:
             one = [self._random.choice(free, 1)]
         for some in (*one, self._candidates):
             rows = np.union1d(some, told)
-            links, asked = self._links(known, rows), np.searchsorted(rows, told).tolist()
+            links, asked = self._links(known)[rows], np.searchsorted(rows, told).tolist()
             pairs = suggested_pairs(self.scores[rows], 1, links, self._random, asked)
             if len(pairs):
                 break
@@ -268,7 +257,7 @@ class ClusterExplorer:
         others = set(np.unique(self.labels).tolist()) - named
         return [Answer.name(self._anchor(c), "") for c in sorted(others)]
 
-    def _row_content(self, body: dict) -> dict[str, Any]:
+    def _do_rows(self, body: dict) -> dict[str, Any]:
         return self._content(self._checked_rows(body, most=100))
 
     def _content(self, rows: list[int]) -> dict[str, Any]:
@@ -282,7 +271,7 @@ class ClusterExplorer:
 
     # -- what a person says -----------------------------------------------------------------------
 
-    def _answer(self, body: dict) -> dict[str, Any] | None:
+    def _do_answer(self, body: dict) -> dict[str, Any] | None:
         a, b = self._checked_rows(body, exactly=2)
         relation = body.get("relation")
         if relation not in RELATIONS:
@@ -300,27 +289,27 @@ class ClusterExplorer:
         self._say(Answer(a, b, relation))
         return None
 
-    def _assign(self, body: dict) -> None:
+    def _do_assign(self, body: dict) -> None:
         rows, cluster = self._checked_rows(body, most=1000), self._checked_cluster(body)
         anchor = self._anchored(cluster)
         said = {answer[:2] for answer in self.log.answers if answer.code == 1}
         new = (row for row in dict.fromkeys(rows) if row != anchor and (row, anchor) not in said)
         self._say(*(Answer(row, anchor, "same") for row in new))
 
-    def _name(self, body: dict) -> None:
+    def _do_name(self, body: dict) -> None:
         name = body.get("name")
         if not isinstance(name, str) or not 0 < len(name.strip()) <= 100:
             raise ValueError("name must be a text of 1 to 100 characters.")
         self._say(Answer.name(self._anchor(self._checked_cluster(body)), name.strip()))
 
-    def _merge(self, body: dict) -> None:
+    def _do_merge(self, body: dict) -> None:
         first, second = self._checked_cluster(body), self._checked_cluster(body, "other")
         if first == second:
             raise ValueError("merge needs two different clusters.")
         self._fix_number()
         self._say(Answer(self._anchor(first), self._anchor(second), MERGE))
 
-    def _split(self, body: dict) -> None:
+    def _do_split(self, body: dict) -> None:
         cluster = self._checked_cluster(body)
         other = self._far_row(cluster, self._anchor(cluster))
         self._fix_number()
@@ -332,14 +321,14 @@ class ClusterExplorer:
         if self.n_clusters is None:
             self._say(Answer(0, 0, f"{NUMBER}{self._k}"))
 
-    def _set_number(self, body: dict) -> None:
+    def _do_number(self, body: dict) -> None:
         k = body.get("n_clusters")
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= self.rows.n:
             raise ValueError(f"n_clusters must be a whole number from 1 to {self.rows.n}.")
         self._say(Answer(0, 0, f"{NUMBER}{k}"))
         self.refit()
 
-    def _undo(self, body: dict) -> dict[str, Any]:
+    def _do_undo(self, body: dict) -> dict[str, Any]:
         pair = None if body.get("rows") is None else self._checked_rows(body, exactly=2)
         taken = self.log.undo(None if pair is None else (pair[0], pair[1]))
         if taken is None:
@@ -363,8 +352,10 @@ class ClusterExplorer:
             self.refit()
 
     def _contradictory(self, answers: list[Answer], k: int | None) -> bool:
-        rows = np.unique(_pairs(answers)[:, :2])  # few: the links of all rows would take longer
-        return len(rows) > 0 and self._links(answers, rows).contradiction(k) is not None
+        links = self._links(answers)
+        rows = np.unique(np.concatenate([links.must_link, links.cannot_link]))
+        # Rows without links cannot contradict anything, and the search costs time for each row.
+        return len(rows) > 0 and links[rows].contradiction(k) is not None
 
     def _anchor(self, cluster: int) -> int:
         """Return the row that stands for a cluster: a named one, or the most certain one."""
@@ -393,8 +384,7 @@ class ClusterExplorer:
         return int(mine[order[int(0.9 * (len(order) - 1))]])
 
     def _numbers(self, rows: Any) -> np.ndarray:
-        Z = self._prepared_rows()
-        part = Z.iloc[rows] if hasattr(Z, "iloc") else Z[rows]
+        part = _safe_indexing(self._prepared_rows(), rows)
         return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=float)
 
     # -- checks -----------------------------------------------------------------------------------
@@ -407,9 +397,8 @@ class ClusterExplorer:
             raise ValueError(f"rows must be a list of {count} row numbers, got {str(rows)[:80]}.")
         for row in rows:
             if not 0 <= row < self.rows.n:
-                raise ValueError(
-                    f"there is no row {row}; rows are numbered 0 to {self.rows.n - 1}."
-                )
+                last = self.rows.n - 1
+                raise ValueError(f"there is no row {row}; rows are numbered 0 to {last}.")
         return rows
 
     def _checked_cluster(self, body: dict, key: str = "cluster") -> int:
@@ -454,11 +443,10 @@ class ClusterExplorer:
     def _prepared_rows(self) -> Any:
         """Return the rows as the estimator takes them: a pipeline's preparation is fitted once."""
         if self._prepared is None:
-            if last_step(self._start) is self._start:
-                self._prepared = self.rows.X
-            else:
-                steps = clone(self._start[:-1])
-                self._steps, self._prepared = steps, steps.fit_transform(self.rows.X)
+            self._prepared = self.rows.X
+            if last_step(self._start) is not self._start:
+                self._steps = clone(self._start[:-1])
+                self._prepared = self._steps.fit_transform(self.rows.X)
         return self._prepared
 
     def _fit(self, answers: list[Answer], k: int | None) -> None:
@@ -467,11 +455,7 @@ class ClusterExplorer:
                 warnings.simplefilter("ignore", UserWarning)
                 Z = self._prepared_rows()
                 estimator = clone(last_step(self._start)).set_params(n_clusters=k)
-                if k is None:
-                    fitted = estimator.fit(Z, constraints=self._links(answers))
-                else:
-                    loop = PairQueries(estimator, Z, constraints=self._links(answers))
-                    fitted = loop.fit()
+                fitted = PairQueries(estimator, Z, constraints=self._links(answers)).fit()
                 model = fitted
                 if last_step(self._start) is not self._start:
                     model = Pipeline([*self._steps.steps, (self._start.steps[-1][0], fitted)])
@@ -506,9 +490,7 @@ class ClusterExplorer:
 
     def _difference(self, old: np.ndarray, new: np.ndarray) -> dict[str, Any]:
         """Return how many rows changed their cluster, whatever its number, and some of them."""
-        k = int(max(old.max(), new.max())) + 1
-        counts = np.zeros((k, k), int)
-        np.add.at(counts, (old, new), 1)
+        counts = confusion_matrix(old, new, labels=np.arange(max(old.max(), new.max()) + 1))
         # A row stayed if most rows of its old and of its new cluster are the same ones.
         stayed = counts[old, new] == np.maximum(counts.max(axis=1)[old], counts.max(axis=0)[new])
         count = round((1.0 - clustering_accuracy(old, new)) * len(old))

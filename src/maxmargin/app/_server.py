@@ -8,7 +8,6 @@ request with another origin, or with a body that is not JSON or larger than a me
 from __future__ import annotations
 
 import contextlib
-import csv
 import hmac
 import json
 import secrets
@@ -18,6 +17,8 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .._files import needed
 from .._report import asset, page_html
@@ -44,17 +45,7 @@ class Refused(Exception):
 
 
 def make_app(explorer: ClusterExplorer, token: str, hosts: set[str]) -> Any:
-    """Return the ASGI application.
-
-    Parameters
-    ----------
-    explorer : ClusterExplorer
-        What the page shows and changes.
-    token : str
-        The first part of every path.
-    hosts : set of str
-        Values of the Host header that are accepted.
-    """
+    """Return the ASGI application; paths start with the token, hosts are values of that header."""
     applications = needed("starlette.applications", "app")
     routing, responses = needed("starlette.routing", "app"), needed("starlette.responses", "app")
     threads = needed("starlette.concurrency", "app")
@@ -139,20 +130,19 @@ async def _body(request: Any) -> Any:
 
 def exported(explorer: ClusterExplorer, what: str) -> bytes:
     """Return a file with the labels, the answers or the model."""
-    from .._answers import _first_lines, _line
+    from .._answers import text_of
+    from .._data.csv_text import write_csv
     from ..persistence import save_model
 
     if what == "answers.csv":
-        lines = [_first_lines(explorer.rows.n), *map(_line, explorer.log.answers)]
-        return "".join(lines).encode()
+        return text_of(explorer.rows.n, explorer.log.answers).encode()
     if explorer.labels is None:
         raise Conflict("There are no clusters yet; wait for the first fit.")
     if what == "labels.csv":
-        text, names, ids = StringIO(), explorer.names, explorer.rows.ids
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(("row" if ids is None else "id", "cluster", "name"))
-        for row, label in enumerate(explorer.labels.tolist()):
-            table.writerow((row if ids is None else ids[row], label, names[label]))
+        text, names, ids = StringIO(), np.array(explorer.names), explorer.rows.ids
+        rows = {"row": np.arange(len(explorer.labels))} if ids is None else {"id": np.array(ids)}
+        columns = {"cluster": explorer.labels, "name": names[explorer.labels]}
+        write_csv(text, rows | columns)
         return text.getvalue().encode()
     if what == "model.skops":
         with tempfile.TemporaryDirectory() as folder:
@@ -163,17 +153,7 @@ def exported(explorer: ClusterExplorer, what: str) -> bytes:
 
 
 def serve(explorer: ClusterExplorer, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the page until the program is interrupted.
-
-    Parameters
-    ----------
-    explorer : ClusterExplorer
-        What the page shows and changes.
-    port : int
-        Port on 127.0.0.1; 0 takes a free one.
-    ready : callable
-        Called with the address of the page before the first request.
-    """
+    """Serve the page until the program is interrupted; ``ready`` is called with its address."""
     uvicorn = needed("uvicorn", "app")
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -185,7 +185,7 @@ class Explorer extends Page {
     const [a, b] = found.question.rows;
     const button = (relation, text, key) => el("button", { class: relation === "same" ? "main" : "", id: `say-${relation}`, onclick: () => this.answer(relation) }, text, el("kbd", {}, key));
     this.asking.replaceChildren(el("h3", {}, "Do these belong together?"), pairPanel(this.view, a, b),
-      el("div", { class: "bar" }, button("same", "Together", "S"), button("different", "Apart", "D"), button("unknown", "Don't know", "?")),
+      el("div", { class: "bar" }, button("same", "Together", "S"), button("different", "Apart", "D"), button("unknown", "Don't know", "K")),
       el("p", { class: "soft" }, el("small", {}, `Or: ${rowName(this.view, a)} belongs to`)), this.clusterButtons([a], true));
     this.map.mark([a, b]);
   }
@@ -194,13 +194,14 @@ class Explorer extends Page {
     const { question } = this;
     if (!question) return;
     this.question = null;
+    this.turn += 1;  // a question that is on its way was asked before this answer
     delete this.asking.dataset.rows;
     if (!(await this.say("answer", { rows: question.rows, relation }))) this.ask();
   }
 
   key(event) {
     if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const said = { s: "same", d: "different", "?": "unknown" }[event.key.toLowerCase()];
+    const said = { s: "same", d: "different", k: "unknown" }[event.key.toLowerCase()];
     if (said) this.answer(said);
     else if (event.key === "u") this.undo();
     else if (event.key === "r" && !this.state.running) this.say("refit");

@@ -8,9 +8,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
+from maxmargin._files import DataError, needed
+
 from . import UsageError
+from .data import reading
 
 # Passes over all rows that a fit takes, about: centring, cuts until the gap closes, final labels.
 FIRST_PASSES, PASSES_PER_CLUSTER = 8, 2
@@ -57,9 +61,7 @@ def asked_for(args: argparse.Namespace) -> bool:
 
 def open_data(args: argparse.Namespace, estimator: Any) -> Any:
     """Open DATA, and refuse a limit that is too small for it."""
-    from maxmargin.io import DataError, open_rows
-
-    from .data import reading
+    from maxmargin.io import open_rows
 
     rows = open_rows(args.data, drop=reading(args)["drop"], format=args.format)
     if args.memory is not None and args.dask is None:
@@ -86,8 +88,6 @@ def least_memory(rows: Any, estimator: Any) -> int:
 @contextlib.contextmanager
 def cluster_of(address: str) -> Iterator[None]:
     """Connect to a dask cluster for the time of a fit."""
-    from maxmargin._files import DataError, needed
-
     Client = needed("distributed", "dask").Client
     try:
         local = address == "local"
@@ -110,17 +110,16 @@ def shown_progress(rows: Any, n_clusters: int) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import Progress
 
-    read, n_blocks = rows.read, len(rows.sizes)
+    read, n_blocks, done = rows.read, len(rows.sizes), count(1)
     expected = FIRST_PASSES + PASSES_PER_CLUSTER * n_clusters
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("pass 1", total=expected * n_blocks)
 
         def counted(i: int) -> Any:
-            block = read(i)
-            bar.advance(task)
-            passes = 1 + int(bar.tasks[0].completed) // n_blocks
+            block, passes = read(i), 1 + next(done) // n_blocks
             whole = max(expected, passes + 1)
             told = f"pass {passes} of about {whole}"
+            bar.advance(task)
             bar.update(task, description=told, total=whole * n_blocks)
             return block
 

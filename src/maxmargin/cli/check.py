@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from .data import add_data, plural, reading, told_bytes, told_columns
+from maxmargin._files import plural
+
+from .data import add_data, reading, told_bytes, told_columns
 from .methods import build_estimator, positive
 
 SUMMARY = "say what is wrong with a file, and what to do about it"

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+from maxmargin._files import (
+    DataError,
+    atomic_writes,
+    check_suffix,
+    check_writable,
+    needed,
+    plural,
+    resolved,
+)
 
 from . import UsageError
 
 OUTPUTS = {"out": "labels", "model": "model", "plot": "picture"}
-LISTED = 30  # columns that are listed
+LISTED, LISTED_CLUSTERS = 30, 20  # columns, clusters: more are not listed
 PICTURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
@@ -44,10 +54,19 @@ def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
         parser.add_argument(f"--{name}", metavar="FILE", help=about[name])
 
 
+def add_answers(parser: argparse.ArgumentParser) -> None:
+    """Declare the file of answers."""
+    kept = "where answers are kept and gone on from (default: DATA with the ending .links.csv)"
+    parser.add_argument("--answers", metavar="FILE", help=kept)
+
+
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Declare what becomes of the columns."""
     add = parser.add_argument_group("what becomes of the columns").add_argument
-    about = "bring numbers to unit variance (default: only if columns of other kinds are used)"
+    about = (
+        "bring numbers to unit variance (default: if columns of other kinds are used; the default "
+        "method also does it if scales differ much)"
+    )
     add("--standardize", action="store_true", help=about)
     kinds = "take a column as number, category, date or text, or drop it (default: by its values)"
     add("--column", metavar="NAME=KIND", action="append", default=[], type=_kind, help=kinds)
@@ -66,7 +85,7 @@ def _kind(text: str) -> tuple[str, str]:
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """Return what `add_data` declared as keywords of `read_rows`."""
-    drop = [name for text in args.drop for name in text.split(",") if name]
+    drop = [name.strip() for text in args.drop for name in text.split(",") if name.strip()]
     kept = {name: getattr(args, name) for name in ("id_column", "header", "format")}
     return {**kept, "drop": drop}
 
@@ -86,14 +105,6 @@ class Rows:
     labels: Any
     source: str
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether there are 0/1 columns, whose gaps are not those between clusters."""
-        return any(
-            column.used and (column.kind == "category" or column.options.get("missing"))
-            for column in self.columns
-        )
-
     def pipeline(self, estimator: Any) -> Any:
         """Return the model: the estimator, after what prepares the rows."""
         from sklearn.pipeline import Pipeline
@@ -103,16 +114,13 @@ class Rows:
         return Pipeline([("columns", self.transformer), ("cluster", estimator)])
 
 
-def suit(args: argparse.Namespace, estimator: Any, rows: Rows) -> None:
-    """Look for no gaps between the rows of 0/1 columns, unless asked to."""
-    if rows.has_gaps and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
-        estimator.spreads = False
-
-
-def read_data(args: argparse.Namespace, label_column: str | None = None) -> Rows:
+def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None = None) -> Rows:
     """Read DATA for a fit, and decide what becomes of its columns."""
-    from maxmargin.io import DataError, read_table
-    from maxmargin.tables import column_transformer
+    from scipy import sparse
+    from sklearn.preprocessing import StandardScaler
+
+    from maxmargin.io import read_table
+    from maxmargin.tables import column_transformer, table_columns
 
     table = read_table(args.data, label_column=label_column, **reading(args))
     id_name, frame = args.id_column or "id", table.X
@@ -120,9 +128,14 @@ def read_data(args: argparse.Namespace, label_column: str | None = None) -> Rows
         if args.column or args.text:
             option = "--column" if args.column else "--text"
             raise UsageError(f"{option} needs a csv or parquet file; {args.data} has no columns")
-        steps = standardizer(frame) if args.standardize else None
-        return Rows(frame, steps, [], table.ids, id_name, table.labels, table.source)
-    columns = decided_columns(args, frame)
+        # Sparse rows keep their zeros.
+        scaler = StandardScaler(with_mean=not sparse.issparse(frame)) if args.standardize else None
+        return Rows(frame, scaler, [], table.ids, id_name, table.labels, table.source)
+    kinds = dict(args.column)
+    if args.text:
+        kinds = dict.fromkeys(frame.columns, "drop") | {args.text: "text"}
+    check_columns(args, frame, kinds)
+    columns = table_columns(frame, kinds)
     used = [column.name for column in columns if column.used]
     if not used:
         raise DataError(
@@ -130,6 +143,9 @@ def read_data(args: argparse.Namespace, label_column: str | None = None) -> Rows
             f"Say how to use one, for example --column {columns[0].name}=category",
         )
     _warn_of_findings(args, frame, columns)
+    zero_one = any(c.used and (c.kind == "category" or c.options.get("missing")) for c in columns)
+    if zero_one and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
+        estimator.spreads = False  # gaps between the rows of 0/1 columns are not those of clusters
     ids, id_name = found_ids(frame.drop(columns=used), table.ids, id_name)
     plain = all(column.is_plain for column in columns if column.used) and not args.standardize
     steps = None if plain else column_transformer(columns)
@@ -157,45 +173,31 @@ def _warn_of_findings(args: argparse.Namespace, frame: Any, columns: list[Any]) 
             warnings.warn(f"{finding.what}. {finding.remedy}", UserWarning, stacklevel=2)
 
 
-def decided_columns(args: argparse.Namespace, frame: Any) -> list[Any]:
-    """Return what becomes of the columns, as the options say or else by their values."""
-    from maxmargin.tables import table_columns
-
-    kinds = dict(getattr(args, "column", []))
-    if getattr(args, "text", None):
-        kinds = dict.fromkeys(frame.columns, "drop") | {args.text: "text"}
-    check_columns(args, frame, kinds)
-    return table_columns(frame, kinds)
-
-
 def checksum(path: str) -> str:
     """Return a checksum of a file, by which a changed one is noticed."""
     import zlib
+    from functools import partial, reduce
 
-    value = 0
     with open(path, "rb") as file:
-        while block := file.read(1 << 22):
-            value = zlib.crc32(block, value)
-    return f"{value:08x}"
+        blocks = iter(partial(file.read, 1 << 22), b"")
+        return f"{reduce(lambda value, block: zlib.crc32(block, value), blocks, 0):08x}"
 
 
 def check_columns(args: argparse.Namespace, frame: Any, names: Iterable[str]) -> None:
     """Refuse columns that the file does not have."""
-    from maxmargin.io import DataError
+    from maxmargin._data.opening import explained
+    from maxmargin._data.sheet import Wish, number_columns
 
-    for name in names:
-        if name not in frame.columns:
-            near = difflib.get_close_matches(name, list(frame.columns), n=1)
-            remedy = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(frame.columns)}"
-            raise DataError(f"{args.data}: there is no column {name!r}", remedy)
+    with explained(args.data):
+        number_columns(list(frame.columns), Wish(columns=tuple(names)))
 
 
 def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     """Read DATA as a saved model takes its rows."""
     from sklearn.compose import ColumnTransformer
 
-    from maxmargin.io import DataError, read_rows, read_table
-    from maxmargin.tables import unread_cells
+    from maxmargin._data.sheet import refuse_absent
+    from maxmargin.io import read_rows, read_table
 
     names: Any = getattr(model, "feature_names_in_", None)
     id_name = args.id_column or "id"
@@ -209,11 +211,9 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
         table = read_rows(args.data, n_features=n_features, **reading(args))
         return Rows(table.X, None, [], table.ids, id_name, None, table.source)
     frame, names = table.X, list(names)
-    check_columns(args, frame, names)
+    refuse_absent(names, frame.columns, args.data, mixed)
     if not mixed and not _complete_numbers(frame[names]):
         read_rows(args.data, columns=names, **reading(args))  # says what is wrong
-    for told in unread_cells(model[0], frame) if mixed else ():
-        warnings.warn(told, UserWarning, stacklevel=2)
     ids, id_name = found_ids(frame.drop(columns=names), table.ids, id_name)
     X = frame[names] if mixed else plain_rows(frame[names])
     return Rows(X, None, [], ids, id_name, None, table.source)
@@ -256,24 +256,17 @@ def told_columns(columns: list[dict[str, Any]]) -> Iterator[Any]:
         yield f"and {plural(len(columns) - len(listed), 'more column')}"
 
 
-def standardizer(X: Any) -> Any:
-    """Return what brings columns to unit variance; sparse rows keep their zeros."""
-    from scipy import sparse
-    from sklearn.preprocessing import StandardScaler
-
-    return StandardScaler(with_mean=not sparse.issparse(X))
-
-
 def label_columns(
     model: Any, labels: Any, rows: Rows, scores: Any, certainty: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what stands beside the labels in a file: classes, margins, certainty and ids."""
     import numpy as np
 
+    from maxmargin._steps import last_step
     from maxmargin.display import row_margins
 
     beside: dict[str, Any] = {"margins": row_margins(scores), **certainty}
-    known = getattr(_last(model), "known_names_", None)
+    known = getattr(last_step(model), "known_names_", None)
     if known is not None:  # clusters without a known label have no name
         names = np.append(known, [""] * (scores.shape[1] - len(known)))
         beside = {"classes": names[labels], **beside}
@@ -282,21 +275,20 @@ def label_columns(
 
 def fitted_certainty(model: Any) -> dict[str, Any]:
     """Return confidence and outliers of the rows of the fit, for the method that tells."""
-    last, names = _last(model), {"confidence": "confidence_", "outliers": "is_outlier_"}
+    from maxmargin._steps import last_step
+
+    last, names = last_step(model), {"confidence": "confidence_", "outliers": "is_outlier_"}
     return {key: getattr(last, name) for key, name in names.items() if hasattr(last, name)}
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if hasattr(model, "steps") else model
 
 
 def check_outputs(args: argparse.Namespace, *names: str) -> None:
     """Refuse outputs that cannot be written or would destroy an input, before any work is done."""
-    from maxmargin._files import needed, resolved
     from maxmargin.io import LABEL_SUFFIXES
     from maxmargin.persistence import MODEL_SUFFIXES
 
     suffixes = {"out": LABEL_SUFFIXES, "model": MODEL_SUFFIXES, "plot": PICTURE_SUFFIXES}
+    if hasattr(args, "answers"):
+        args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     inputs = [args.data, getattr(args, "links", None), getattr(args, "answers", None)]
     inputs += [] if "model" in names else [args.model]
     taken = {resolved(path): path for path in inputs if path}
@@ -311,8 +303,6 @@ def check_outputs(args: argparse.Namespace, *names: str) -> None:
 
 def check_output(option: str, path: str, suffixes: tuple[str, ...], taken: dict[Path, str]) -> None:
     """Refuse a file that cannot be written, or that is ``taken``."""
-    from maxmargin._files import DataError, check_suffix, check_writable, resolved
-
     try:
         check_suffix(path, suffixes)
         check_writable(path)
@@ -327,7 +317,6 @@ def write_results(args: argparse.Namespace, model: Any, labels: Any, rows: Any) 
 
     Labels of rows that were read block by block are written without margins.
     """
-    from maxmargin._files import atomic_writes
     from maxmargin.io import write_labels
     from maxmargin.persistence import save_model
 
@@ -362,16 +351,56 @@ def told_files(wrote: dict[str, str]) -> str:
     return "wrote " + ", ".join(f"{path} ({what})" for what, path in wrote.items())
 
 
-def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]], justify: Any = "right") -> Any:
+def table_of(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    justify: Any = "right",
+    widest: int | None = None,
+) -> Any:
     """Return a table that a command's ``tell`` can yield."""
     from rich.table import Table
 
     table = Table(box=None)
     for name in columns:
-        table.add_column(name, justify=justify, no_wrap=True)
+        table.add_column(name, justify=justify, no_wrap=True, max_width=widest)
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def told_clusters(
+    result: dict[str, Any], columns: dict[str, list[str]] | None = None
+) -> Iterator[Any]:
+    """Tell size and share of each cluster, and further columns; of many, the largest ones.
+
+    A result with "descriptions" has a sentence for each cluster that has rows.
+    """
+    sizes, n = result["cluster_sizes"], result["n_rows"]
+    largest = sorted(sorted(range(len(sizes)), key=lambda j: -sizes[j])[:LISTED_CLUSTERS])
+    head = {
+        "cluster": list(map(str, range(len(sizes)))),
+        "rows": [f"{size:,}" for size in sizes],
+        "share": [f"{size / n:.1%}" for size in sizes],
+    }
+    head |= columns or {}
+    yield table_of(head, ([cells[j] for cells in head.values()] for j in largest))
+    filled = (j for j, size in enumerate(sizes) if size)
+    sentences = dict(zip(filled, result.get("descriptions", [])))
+    yield from (sentences[j] for j in largest if j in sentences)
+    if len(sizes) > len(largest):
+        left = plural(len(sizes) - len(largest), "smaller cluster")
+        yield f"and {left}: add --json to see all"
+
+
+def show(part: Any, file: TextIO) -> None:
+    """Print a line, or a table of rich."""
+    if isinstance(part, str):
+        print(part, file=file, flush=True)
+    else:
+        from rich.console import Console
+
+        width = None if file.isatty() else 200
+        Console(file=file, width=width, markup=False, emoji=False).print(part)
 
 
 @contextlib.contextmanager
@@ -384,16 +413,9 @@ def compile_time() -> Iterator[list[float]]:
         yield seconds
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> from maxmargin.cli.data import plural
-    >>> plural(1, "row"), plural(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def say(part: Any) -> None:
+    """Tell a person something at once, on stderr: stdout has the result alone."""
+    show(part, sys.stderr)
 
 
 def told_bytes(count: float) -> str:

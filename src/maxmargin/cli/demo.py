@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from maxmargin._files import atomic_write
+
 from .data import compile_time, table_of, told_files
 
 SUMMARY = "cluster handwritten digits beside k-means, without labels and with twenty"
@@ -29,14 +31,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Cluster the digits, learn from twenty labels, and write what was found."""
+    import sklearn.cluster  # noqa: F401 - what is imported later is not limited
+
+    from maxmargin._threads import one_thread
+
+    folder = Path(args.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Rows are few: threads of k-means that wait for each other take more time than they save.
+    with one_thread():
+        return _clustered(folder)
+
+
+def _clustered(folder: Path) -> dict[str, Any]:
+    """Return what is found; data, labels, model and pages go to a folder."""
     from sklearn.cluster import KMeans
     from sklearn.datasets import load_digits
     from sklearn.svm import SVC
 
     from maxmargin import MaxMarginClustering
 
-    folder = Path(args.out)
-    folder.mkdir(parents=True, exist_ok=True)
     X, digit = (array[::STEP] for array in load_digits(return_X_y=True))
     model = MaxMarginClustering(10, n_resamples=SUBSAMPLES, random_state=0, n_jobs=-1)
     free = _compared(
@@ -57,7 +70,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "without_labels": free,
         "n_sure": int((model.confidence_ > 0.9).sum()),
         "stability": model.stability_,
-        "uncertain": _uncertain(model)[:5].tolist(),
+        "uncertain": model.confidence_.argsort(kind="stable")[:5].tolist(),
         "n_known": int((~hidden).sum()),
         "with_labels": with_labels,
         "wrote": _write(folder, model, X),
@@ -70,13 +83,14 @@ def _compared(estimators: dict[str, Any], labels_of: Any, truth: Any) -> dict[st
 
     found = {}
     for name, estimator in estimators.items():
-        start = time.perf_counter()
         with contextlib.redirect_stdout(sys.stderr), compile_time() as compiled:
+            start = time.perf_counter()  # numba is imported by now
             labels = labels_of(estimator)
+            seconds = time.perf_counter() - start
         found[name] = {
             "ari": float(adjusted_rand_score(truth, labels)),
             "accuracy": float(clustering_accuracy(truth, labels)),
-            "seconds": time.perf_counter() - start,
+            "seconds": seconds,
             "compile_seconds": sum(compiled),
         }
     return found
@@ -93,17 +107,11 @@ def _few_labels(digit: Any) -> Any:
     return known
 
 
-def _uncertain(model: Any) -> Any:
-    """Return all rows, the least confident first."""
-    return model.confidence_.argsort(kind="stable")
-
-
 def _write(folder: Path, model: Any, X: Any) -> dict[str, str]:
     """Write data, labels, model, the page about them and, if possible, a picture."""
     import pandas as pd
 
     from maxmargin import report
-    from maxmargin._files import atomic_write
     from maxmargin.io import write_labels
     from maxmargin.persistence import save_model
 
@@ -126,12 +134,13 @@ def _draw(path: str, model: Any, X: Any) -> None:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from maxmargin._files import atomic_write
-
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     above, below = figure.subplots(2, 1, height_ratios=[1, 2])
-    rows = {above: model.exemplar_indices_, below: _uncertain(model)[:SHOWN]}
-    for ax, title in ((above, "the most typical digit of each cluster"), (below, "least certain")):
+    rows = {above: model.exemplar_indices_, below: model.confidence_.argsort(kind="stable")[:SHOWN]}
+    for ax, title in (
+        (above, "the most typical digit of each cluster"),
+        (below, "the least certain digits"),
+    ):
         tiles = np.pad(X[rows[ax]].reshape(-1, 8, 8), ((0, 0), (1, 1), (2, 2)))
         ax.imshow(np.vstack([np.hstack(list(tiles[i : i + 10])) for i in range(0, len(tiles), 10)]),
                   cmap="gray_r")  # fmt: skip
@@ -143,12 +152,16 @@ def _draw(path: str, model: Any, X: Any) -> None:
 
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what was found."""
+    from maxmargin._auto import stability_in_words
+
     n, wrote = result["n_rows"], result["wrote"]
+    folder = Path(wrote["data"]).parent
     yield f"{n:,} handwritten digits; nothing is given but the number of clusters, 10:"
     yield _told(result["without_labels"])
     yield (
-        f"stability {result['stability']:.2f}; {result['n_sure'] / n:.0%} of the rows have a "
-        f"confidence above 0.9; least certain: rows {', '.join(map(str, result['uncertain']))}"
+        f"stability {result['stability']:.2f} ({stability_in_words(result['stability'])}); "
+        f"{result['n_sure'] / n:.0%} of the rows have a confidence above 0.9; least certain: rows "
+        f"{', '.join(map(str, result['uncertain']))}"
     )
     known = f"{result['n_known']} labels, {PER_CLASS} of each digit"
     yield f"\nThe same with {known}; on the other rows:"
@@ -160,18 +173,15 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     # As it was called: the scripts of an environment need not be on the path.
     called = sys.argv[0] if Path(sys.argv[0]).stem == "maxmargin" else "maxmargin"
     yield f"  {called} check {wrote['data']}"
-    yield f"  {called} fit {wrote['data']} -k 10 --out labels.csv --model model.skops"
-    yield f"  {called} report model.skops {wrote['data']} --out page.html"
+    labels, model, page = (folder / f"again.{ending}" for ending in ("csv", "skops", "html"))
+    yield f"  {called} fit {wrote['data']} -k 10 --out {labels} --model {model}"
+    yield f"  {called} report {model} {wrote['data']} --out {page}"
 
 
 def _told(found: dict[str, Any]) -> Any:
-    rows = [
-        (name, f"{f['ari']:.2f}", f"{f['accuracy']:.1%}", f"{f['seconds']:.1f}{_compiling(f)}")
-        for name, f in found.items()
-    ]
+    rows = []
+    for name, f in found.items():
+        once = f" (includes compiling once: {f['compile_seconds']:.1f})"
+        seconds = f"{f['seconds']:.1f}{once if f['compile_seconds'] >= 0.05 else ''}"
+        rows.append((name, f"{f['ari']:.2f}", f"{f['accuracy']:.1%}", seconds))
     return table_of(("method", "adjusted Rand index", "accuracy", "seconds"), rows)
-
-
-def _compiling(found: dict[str, Any]) -> str:
-    seconds = found["compile_seconds"]
-    return f" (includes compiling once: {seconds:.1f})" if seconds >= 0.05 else ""

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from maxmargin._files import needed, plural
+
 from . import data
 from .methods import add_options, build_estimator, given_options, positive
 from .report import add_pictures
@@ -25,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     chosen = "number of clusters to start with (default: found by the density of the rows)"
     add("-k", "--n-clusters", type=positive, metavar="K", help=chosen)
-    answers = "where answers are kept and gone on from (default: DATA with the ending .links.csv)"
-    add("--answers", metavar="FILE", help=answers)
+    data.add_answers(parser)
     add("--refit", type=int, default=10, metavar="N", help="fit anew after N answers (default: 10)")
     add("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     shown = "open the page in a browser (default: if this is a terminal)"
@@ -39,17 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Serve the page until Ctrl-C, then write what was asked for."""
-    from maxmargin._files import needed
     from maxmargin.app import ClusterExplorer
     from maxmargin.app._server import serve
 
     needed("starlette", "app")
     needed("uvicorn", "app")
-    args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     data.check_outputs(args, "out", "model")
     estimator = build_estimator("auto", args.n_clusters, given_options(args, ["auto"]))
-    table = data.read_data(args)
-    data.suit(args, estimator, table)
+    table = data.read_data(args, estimator)
     explorer = ClusterExplorer(
         table.pipeline(estimator), table.X, images=args.image_shape, ids=table.ids,
         answers=args.answers, refit_every=args.refit, title=Path(args.data).name,
@@ -57,8 +55,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     )  # fmt: skip
     try:
         if explorer.log.answers:
-            known = data.plural(len(explorer.log.answers), "answer")
-            _say(f"going on from {known} in {args.answers}")
+            known = plural(len(explorer.log.answers), "answer")
+            data.say(f"going on from {known} in {args.answers}")
         explorer.refit()
         serve(explorer, args.port, lambda address: _opened(address, args.browser))
     finally:
@@ -76,18 +74,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _opened(address: str, browser: bool) -> None:
-    _say(f"open {address} (Ctrl-C ends; everything said is saved)")
+    data.say(f"open {address} (Ctrl-C ends; everything said is saved)")
     if browser:
         import webbrowser
 
         webbrowser.open(address)
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def tell(result: dict[str, Any]) -> Iterator[str]:
     """Say what came of it."""
-    yield data.plural(result["n_answers"], "answer")
+    yield plural(result["n_answers"], "answer")
     yield data.told_files(result["wrote"])

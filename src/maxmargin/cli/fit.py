@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from maxmargin._files import DataError, plural
+
 from . import UsageError, data
 from .blocks import add_blocks, asked_for, fit_blocks
 from .methods import METHODS, add_options, build_estimator, given_options, positive
@@ -76,16 +78,20 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     """Read all rows, fit and write; return rows, ids, time, files and what else is told."""
     import numpy as np
 
-    rows = data.read_data(args, args.partial_labels)
+    from maxmargin._auto import FAIRLY_STABLE
+
+    rows = data.read_data(args, estimator, args.partial_labels)
     partial, classes = _known_labels(rows, args.partial_labels, args.n_clusters)
     links = _links(args, rows)
-    data.suit(args, estimator, rows)
     model = rows.pipeline(estimator)
     start = time.perf_counter()
     with data.compile_time() as compiled:
         _fit(model, estimator, rows.X, partial_labels=partial, constraints=links)
     seconds = time.perf_counter() - start
-    _warn_if_unstable(estimator)
+    if getattr(estimator, "stability_", 1.0) < FAIRLY_STABLE:
+        what = f"the {len(estimator.cluster_sizes_)} clusters are not stable: parts of the rows"
+        level = f"only to {estimator.stability_:.2f} (adjusted Rand index)"
+        warnings.warn(f"{what} agree on them {level}", UserWarning, stacklevel=2)
     labels = estimator.labels_
     known = {name: int(labels[partial == code][0]) for code, name in enumerate(classes)}
     if classes:  # also names that are numbers, which the estimator does not keep
@@ -120,22 +126,19 @@ def _about_dates(table: Any) -> Iterator[str]:
 def _known_labels(
     rows: data.Rows, column: str | None, n_clusters: int | None
 ) -> tuple[Any, tuple[str, ...]]:
-    from maxmargin.io import DataError, read_labels
+    from maxmargin.io import read_labels
 
     if column is None:
         return None, ()
     partial, classes = read_labels(rows.labels)
+    what = f"{rows.source}: column {column!r} holds"
     if not classes:
-        raise DataError(
-            f"{rows.source}: column {column!r} holds no known label",
-            "Give at least one label, or leave --partial-labels out",
-        )
+        remedy = "Give at least one label, or leave --partial-labels out"
+        raise DataError(f"{what} no known label", remedy)
     if n_clusters is not None and len(classes) > n_clusters:
-        raise DataError(
-            f"{rows.source}: column {column!r} holds {len(classes)} different labels "
-            f"({', '.join(classes[:8])}), but -k {n_clusters} asks for fewer clusters",
-            f"Use -k {len(classes)} or more, or leave some labels empty",
-        )
+        what = f"{what} {len(classes)} different labels ({', '.join(classes[:8])})"
+        remedy = f"Use -k {len(classes)} or more, or leave some labels empty"
+        raise DataError(f"{what}, but -k {n_clusters} asks for fewer clusters", remedy)
     return partial, classes
 
 
@@ -168,31 +171,18 @@ def _fit(model: Any, estimator: Any, X: Any, **known: Any) -> None:
             estimator.set_callbacks()
 
 
-def _warn_if_unstable(estimator: Any) -> None:
-    from maxmargin._auto import STABLE
-
-    if getattr(estimator, "stability_", 1.0) < STABLE:
-        warnings.warn(
-            f"the {len(estimator.cluster_sizes_)} clusters are not stable: parts of the rows agree "
-            f"on them only to {estimator.stability_:.2f} (adjusted Rand index)",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
 def _about_certainty(estimator: Any) -> dict[str, Any]:
     """What was chosen, and how sure the answer is, for the method that tells."""
     import numpy as np
 
-    told: dict[str, Any] = {}
-    if hasattr(estimator, "report_"):
-        told["report"] = estimator.report_
+    names = {"report": "report_", "stability": "stability_"}
+    told = {
+        key: getattr(estimator, name) for key, name in names.items() if hasattr(estimator, name)
+    }
     if hasattr(estimator, "confidence_"):
         sums = np.bincount(estimator.labels_, estimator.confidence_, len(estimator.cluster_sizes_))
         sizes = np.bincount(estimator.labels_, minlength=len(sums))
         told["confidence"] = sums / np.maximum(sizes, 1)
-    if hasattr(estimator, "stability_"):
-        told["stability"] = estimator.stability_
     if hasattr(estimator, "is_outlier_"):
         told["n_outliers"] = int(estimator.is_outlier_.sum())
     return told
@@ -204,24 +194,20 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     compiled = result.get("compile_seconds", 0)
     once = f", {compiled:.1f} s of it compiling, once" if compiled >= 0.05 else ""
     yield (
-        f"{result['method']}: {data.plural(result['n_rows'], 'row')}, "
-        f"{data.plural(result['n_columns'], 'column')} -> "
-        f"{data.plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s{once} "
-        f"({result['stop_reason']} after {data.plural(result['n_iter'], 'iteration')})"
+        f"{result['method']}: {plural(result['n_rows'], 'row')}, "
+        f"{plural(result['n_columns'], 'column')} -> "
+        f"{plural(result['n_clusters'], 'cluster')} in {result['seconds']:.2f} s{once} "
+        f"({result['stop_reason']} after {plural(result['n_iter'], 'iteration')})"
     )
-    columns = {
-        "cluster": map(str, range(result["n_clusters"])),
-        "rows": [f"{size:,}" for size in result["cluster_sizes"]],
-        "share": [f"{size / result['n_rows']:.1%}" for size in result["cluster_sizes"]],
-    }
+    columns = {}
     if result["known_labels"]:
         names = {cluster: name for name, cluster in result["known_labels"].items()}
         columns["class"] = [names.get(j, "") for j in range(result["n_clusters"])]
-    if "confidence" in result:
+    if "confidence" in result and result["n_clusters"] > 1:
         columns["confidence"] = [f"{level:.2f}" for level in result["confidence"]]
-    columns["most certain row"] = map(str, result["exemplars"])
-    yield data.table_of(columns, zip(*columns.values()))
-    yield from result.get("descriptions", [])
+    if result["n_clusters"] > 1:  # of a single cluster, no row is more certain than another
+        columns["most certain row"] = [str(i) for i in result["exemplars"]]
+    yield from data.told_clusters(result, columns)
     yield from result.get("advice", [])
     yield from result.get("report", [])
     if result["wrote"]:

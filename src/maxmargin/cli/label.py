@@ -11,8 +11,9 @@ import sys
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
+
+from maxmargin._files import plural
 
 from . import data
 from .methods import add_options, build_estimator, given_options, positive
@@ -35,6 +36,7 @@ HELP = (
 )
 METHODS = ("auto", "pairwise")
 SHOWN_COLUMNS = 20
+TRIES = 10  # lines that are no answers, of an input that is no person
 WIDEST = 36  # characters of a cell
 
 
@@ -42,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     data.add_data(parser)
     add = parser.add_argument
-    add("-k", "--n-clusters", type=positive, required=True, metavar="K", help="number of clusters")
-    answers = "where answers are kept and gone on from (default: DATA with the ending .links.csv)"
-    add("--answers", metavar="FILE", help=answers)
+    add("-k", "--n-clusters", type=positive, required=True, metavar="K",
+        help="number of clusters (required)")  # fmt: skip
+    data.add_answers(parser)
     refit = "fit anew after N answers (default: 5)"
     add("--refit", type=positive, default=5, metavar="N", help=refit)
     add("--limit", type=positive, metavar="N", help="stop after N answers")
@@ -60,14 +62,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from maxmargin._answers import AnswerLog, number_of
     from maxmargin.active import PairQueries
 
-    args.answers = args.answers or str(Path(args.data).with_suffix(".links.csv"))
     data.check_outputs(args, "out", "model")
     options = given_options(args, METHODS)
     if args.method == "pairwise":
         options = {"on_conflict": "soft", **options}
     estimator = build_estimator(args.method, args.n_clusters, options)
-    rows = data.read_data(args)
-    data.suit(args, estimator, rows)
+    rows = data.read_data(args, estimator)
     # Before the first answer there are none, as a matter of course.
     warnings.filterwarnings("ignore", message="No constraints and no partial_labels")
     steps = rows.transformer
@@ -75,9 +75,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     mark = data.checksum(args.data)
     with AnswerLog.open(args.answers, rows.X.shape[0], rows.ids, mark) as log:
         if log.answers:
-            _say(f"going on from {data.plural(len(log.answers), 'answer')} in {args.answers}")
+            data.say(f"going on from {plural(len(log.answers), 'answer')} in {args.answers}")
         if find_spec("starlette") and find_spec("uvicorn"):
-            _say(f"the same on a page: maxmargin explore {args.data} -k {args.n_clusters}")
+            page = f"maxmargin explore {args.data} -k {args.n_clusters}"
+            data.say(f"the same on a page: {page}, with the same options for columns and answers")
         # The seed moves on with the answers: a resumed session does not repeat its first questions.
         seed = (args.random_state or 0) + len(log.answers)
         loop = PairQueries(estimator, fitted_on, random_state=seed)
@@ -123,9 +124,9 @@ class _Session:
             pairs = self.loop.suggest(self.args.refit)
             before, labels = labels, self.loop.labels()
             if before is not None:
-                _say(changes(before, labels))
+                data.say(changes(before, labels))
             if len(pairs) == 0:
-                _say("nothing is left to ask")
+                data.say("nothing is left to ask")
                 return
             if not self._ask_all(pairs.tolist()):
                 return
@@ -142,13 +143,13 @@ class _Session:
             if said == "undo":
                 last = self.log.undo()
                 if last is None:
-                    _say("there is no answer to take back")
+                    data.say("there is no answer to take back")
                     continue
                 _tell_all(self.loop, self.log)
                 if last.about_pair:
                     pairs.insert(0, list(last[:2]))
                 a, b = (_name(self.rows.ids, row) for row in last[:2])
-                _say(f"taken back: {a} and {b} were {last.relation}")
+                data.say(f"taken back: {a} and {b} were {last.relation}")
             else:
                 self._note(pairs.pop(0), said)
         return True
@@ -156,64 +157,47 @@ class _Session:
     def _note(self, pair, said: str) -> None:
         from maxmargin._answers import Answer
 
-        answer = Answer(int(pair[0]), int(pair[1]), said)
+        a, b = pair
+        answer = Answer(a, b, said)
         self.log.append(answer)
         self.loop.tell([pair], [answer.code])
         self.given += 1
-        _say(f"noted ({data.plural(len(self.log.answers), 'answer')}): {said}")
+        data.say(f"noted ({plural(len(self.log.answers), 'answer')}): {said}")
 
     def _asked(self, pair) -> str:
-        for line in side_by_side(self.rows.X, self.rows.ids, *pair):
-            _say(line)
+        data.say(side_by_side(self.rows.X, self.rows.ids, *pair))
+        tries = 0
         while True:
-            _say(QUESTION)
+            data.say(QUESTION)
             text = sys.stdin.readline()
             word = text.strip().lower() if text else "quit"
             if word in KEYS:
                 return KEYS[word]
+            tries += 1
+            if tries == TRIES and not sys.stdin.isatty():
+                what = f"stdin gave {TRIES} lines in a row that are no answers, such as"
+                raise ValueError(f"{what} {text.strip()!r}. Each line must be one of y, n, k, u, q")
             if word not in ("?", "h", "help"):
-                _say(f"{text.strip()!r} is none of y, n, k, u, q")
+                data.say(f"{text.strip()!r} is none of y, n, k, u, q")
             for line in HELP:
-                _say(line)
+                data.say(line)
 
 
-def side_by_side(X: Any, ids: Any, a: int, b: int) -> Iterator[str]:
-    """Two rows in columns, where they differ most first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> for line in side_by_side(np.array([[1.0, 1234.5], [1.0, 9.0]]), None, 0, 1):
-    ...     print(line)
-       row 0   row 1
-    2  1234.5  9
-    1  1       1
-    """
+def side_by_side(X: Any, ids: Any, a: int, b: int) -> Any:
+    """Return a table of two rows, with the columns in which they differ most first."""
     import pandas as pd
     from scipy import sparse
+    from sklearn.utils import _safe_indexing
 
     names = list(getattr(X, "columns", [str(j + 1) for j in range(X.shape[1])]))
-    sampled = X[:10_000]
-    if sparse.issparse(X):
-        pair = pd.DataFrame(X[[a, b]].toarray(), columns=names)
-        sampled = pair
-    else:
-        pair = X.iloc[[a, b]] if hasattr(X, "iloc") else pd.DataFrame(X[[a, b]], columns=names)
-    apart = {
-        name: _apart(pair[name], pd.DataFrame(sampled).iloc[:, j]) for j, name in enumerate(names)
-    }
-    order = sorted(names, key=lambda name: -apart[name])
-    lines = [["", _name(ids, a), _name(ids, b)]]
-    lines += [[name, *map(_cell, pair[name].tolist())] for name in order[:SHOWN_COLUMNS]]
-    lines = [
-        [text if len(text) <= WIDEST else text[: WIDEST - 1] + "…" for text in line]
-        for line in lines
-    ]
-    wide = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        yield "  ".join(text.ljust(width) for text, width in zip(line, wide)).rstrip()
+    pair = _safe_indexing(X, [a, b])
+    pair, sample = ([pair.toarray()] * 2) if sparse.issparse(X) else (pair, X[:10_000])
+    pair, sample = (pd.DataFrame(part).set_axis(names, axis=1) for part in (pair, sample))
+    order = sorted(names, key=lambda name: -_apart(pair[name], sample[name]))
+    rows = [[name, *map(_cell, pair[name].tolist())] for name in order[:SHOWN_COLUMNS]]
     if len(order) > SHOWN_COLUMNS:
-        yield f"... {len(order) - SHOWN_COLUMNS} more columns, which differ less"
+        rows.append([f"and {len(order) - SHOWN_COLUMNS} more, which differ less", "", ""])
+    return data.table_of(["", _name(ids, a), _name(ids, b)], rows, "left", WIDEST)
 
 
 def _name(ids: Any, row: int) -> str:
@@ -253,26 +237,18 @@ def changes(old: Any, new: Any) -> str:
     moved = round((1.0 - clustering_accuracy(old, new)) * len(old))
     sizes = ", ".join(f"{size:,}" for size in sorted(np.bincount(new), reverse=True))
     whose = "its cluster" if moved == 1 else "their clusters"
-    return f"fitted anew: {data.plural(moved, 'row')} changed {whose}; sizes {sizes}"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return f"fitted anew: {plural(moved, 'row')} changed {whose}; sizes {sizes}"
 
 
 def tell(result: dict[str, Any]) -> Iterator[Any]:
     """Say what came of the answers."""
     counts = ", ".join(f"{count} {name}" for name, count in result["answers"].items())
     if total := sum(result["answers"].values()):
-        yield f"{data.plural(total, 'answer')}: {counts}"
+        yield f"{plural(total, 'answer')}: {counts}"
         yield f"answers that the clusters contradict: {result['violated']}"
     else:
         yield "no answer was given: these are the clusters without answers"
-    rows = [
-        (str(j), f"{size:,}", f"{size / result['n_rows']:.1%}")
-        for j, size in enumerate(result["cluster_sizes"])
-    ]
-    yield data.table_of(("cluster", "rows", "share"), rows)
+    yield from data.told_clusters(result)
     yield data.told_files(result["wrote"])
     yield "to go on with the questions, run the same command again"
     if "labels" not in result["wrote"]:

@@ -11,6 +11,7 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -20,12 +21,15 @@ from types import ModuleType
 from typing import Any
 
 from . import UsageError, check, demo, explore, fit, info, label, predict, report, segment
+from .data import show
+from .methods import did_you_mean
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (demo, fit, predict, report, explore, label, segment, check, info)
 }
+OTHER_OPTIONS = {"--constraints": "--links"}
 PACKAGES = ("pandas", "pyarrow", "psutil", "rich", "skops")  # the extra "cli"
 
 
@@ -33,6 +37,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose complaints go through the same door as all others."""
 
     def error(self, message: str):
+        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            message += did_you_mean(choice[1], choice[2].split(", "))
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
@@ -41,12 +47,6 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
 
     The options of the methods come from their classes, which are slow to import: what is not asked
     for is left out.
-
-    Examples
-    --------
-    >>> from maxmargin.cli.main import make_parser
-    >>> make_parser("fit").parse_args(["fit", "a.csv", "-k", "3"]).n_clusters
-    3
     """
     parser = _Parser(
         prog="maxmargin",
@@ -74,14 +74,7 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 ok, 1 failed, 2 bad usage, 130 interrupted.
-
-    Examples
-    --------
-    >>> from maxmargin.cli.main import main
-    >>> main(["fit", "no-such-file.csv", "-k", "2"])
-    1
-    """
+    """Run a command and return its exit code: 0 ok, 1 failed, 2 bad usage, 130 interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     told: list[Any] = []
     with _warnings_in_one_line() as warned:
@@ -104,7 +97,8 @@ def main(argv: list[str] | None = None) -> int:
             head = {"command": next(iter(argv), None), "ok": code == OK}
             print(json.dumps(_plain(head | result | {"warnings": warned}), allow_nan=False))
         else:
-            _print(told)
+            for part in told:
+                show(part, sys.stdout)
         sys.stdout.flush()
     return code
 
@@ -140,20 +134,14 @@ def _refuse(parser: argparse.ArgumentParser, name: str | None, unknown: list[str
     known = list((commands.choices[name] if name else parser)._option_string_actions)
     first = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
     near = difflib.get_close_matches(first.replace("_", "-"), known, 1, 0.8)
+    near = [word for word in [OTHER_OPTIONS.get(first)] if word in known] or near
     hint = f"; did you mean {near[0]}?" if near else ""
+    if not first and "--drop" in known:
+        hint = "; separate names by commas, and quote names with blanks"
+    if not first and name == "info":
+        hint = "; info takes no file: use report"
     command = f"maxmargin {name}" if name else "maxmargin"
     raise UsageError(f"unrecognized arguments: {' '.join(unknown)}{hint} (see {command} --help)")
-
-
-def _print(told: list[Any]) -> None:
-    """Print lines, and tables of rich."""
-    for part in told:
-        if isinstance(part, str):
-            print(part)
-        else:
-            from rich.console import Console
-
-            Console(width=None if sys.stdout.isatty() else 200).print(part)
 
 
 @contextlib.contextmanager
@@ -162,6 +150,8 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
 
     def show(message, category, filename, lineno, file=None, line=None):
         text = " ".join(str(message).split())
+        if text in seen:  # several passes over the same rows
+            return
         seen.append(text)
         print(f"maxmargin: warning: {text}", file=sys.stderr)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import inspect
 import re
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ METHODS = {
     "semidefinite": "SemidefiniteMarginClustering",
     "bisecting": "BisectingMarginClustering",
 }
+OTHER_WORDS = {"gaussian": "rbf"}
 WRAPPED = {"bisecting": "alternating"}  # takes the options of this method, too
 # -k is for n_clusters; one command is one fit, and a bar is shown on a terminal only.
 NOT_OPTIONS = {"n_clusters", "warm_start", "verbose"}
@@ -32,13 +34,10 @@ NOT_OPTIONS = {"n_clusters", "warm_start", "verbose"}
 
 def positive(text: str) -> int:
     """Read a whole number above 0."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-positive.__name__ = "whole number above 0"
+    with contextlib.suppress(ValueError):
+        if (value := int(text)) > 0:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
 
 
 def _class_of(method: str) -> Any:
@@ -138,14 +137,7 @@ def given_options(args: argparse.Namespace, methods: Iterable[str] = METHODS) ->
 
 
 def build_estimator(method: str, n_clusters: int | None, options: dict[str, Any]) -> Any:
-    """Make the estimator of a method; refuse options that it does not have or permit.
-
-    Examples
-    --------
-    >>> from maxmargin.cli.methods import build_estimator
-    >>> build_estimator("alternating", 3, {"kernel": "linear", "random_state": 1}).n_clusters
-    3
-    """
+    """Make the estimator of a method; refuse options that it does not have or permit."""
     if n_clusters is None and method != "auto":
         raise UsageError(f"--method {method} needs -k, the number of clusters")
     own, wrapped = options_of(method), WRAPPED.get(method)
@@ -161,5 +153,27 @@ def build_estimator(method: str, n_clusters: int | None, options: dict[str, Any]
     try:
         model._validate_params()
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(_with_hint(str(error))) from error
     return model
+
+
+def _with_hint(error: str) -> str:
+    """Sort the values that a parameter permits, and name the one that may be meant.
+
+    Examples
+    --------
+    >>> _with_hint("The 'kernel' must be among {'rbf', 'poly'}. Got 'gaussian' instead.")
+    "The 'kernel' must be among {'poly', 'rbf'}. Got 'gaussian' instead; did you mean rbf?"
+    """
+    listed, got = re.search(r"\{('[^{}]*')\}", error), re.search(r"Got '(.*)' instead", error)
+    if listed is None or got is None:
+        return error
+    words = sorted(listed[1].split(", "))
+    error = error.replace(listed[1], ", ".join(words))
+    return error.rstrip(".") + did_you_mean(OTHER_WORDS.get(got[1], got[1]), words)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message that names the nearest of some words, if one is near."""
+    near = difflib.get_close_matches(word, [name.strip("'") for name in known], 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from maxmargin._files import plural
+
 from . import UsageError, data
 
 SUMMARY = "write a page about a saved model and the rows of a file"
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def tell(result: dict[str, Any]) -> Iterator[str]:
     """Say what was written."""
     yield (
-        f"{data.plural(result['n_rows'], 'row')} in "
-        f"{data.plural(len(result['cluster_sizes']), 'cluster')}; "
+        f"{plural(result['n_rows'], 'row')} in "
+        f"{plural(len(result['cluster_sizes']), 'cluster')}; "
         f"{data.told_files(result['wrote'])}, {data.told_bytes(result['bytes'])}"
     )

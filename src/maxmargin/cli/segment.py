@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from maxmargin._files import plural, resolved
+
 from . import UsageError
-from .data import check_output, plural, table_of, told_files
+from .data import check_output, table_of, told_files
 from .methods import add_options, build_estimator, given_options, positive
 
 SUMMARY = "find the regions of a photograph"
@@ -76,7 +78,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check_usage(args: argparse.Namespace) -> None:
     from maxmargin._data.images import IMAGE_SUFFIXES
-    from maxmargin._files import resolved
 
     if args.cut_out is not None and args.side_by_side:
         raise UsageError("--cut-out and --side-by-side are two different pictures; give one")

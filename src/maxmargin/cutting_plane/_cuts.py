@@ -1,16 +1,17 @@
-r"""Labels and their cuts, and the pass over the rows that finds the most violated one.
+r"""Labels and their cuts, and the pass over the rows that finds the most violated constraint.
 
-For labels y the mean hinge loss R(W) is convex, and cuts bound it from below,
-R(W) >= g_c - <A_c, W>; ``_core.qp.CutPool`` keeps A_c and g_c and finds the best W for them. A
-constraint stays a valid cut under any labels, so it is kept, and only rows that change cluster are
-touched:
+For given labels y the mean hinge loss R(W) is convex, and every constraint c of (11) is a cut, a
+lower bound R(W) >= g_c - <A_c, W>, with
 
     A_c[p] = sum_{c_i != 0, y_i = p} v_i z_i - sum_{c_i = p} v_i z_i
     g_c    = sum_{c_i != 0, c_i != y_i} v_i
 
-with the rows' shares v of the total weight and the code c_i of row i in the constraint: 0 if its
+where v_i is the share of row i in the total weight and c_i its code in the constraint: 0 if its
 loss was zero, else the cluster r* of equation (14), stored as 1 + r*. The first sum of A_c is the
-subgradient (18), the second the linear part of (11): constraint (20) is xi >= g_c - <A_c, W>.
+subgradient (18), the second the linear part of (11); the constraint of (20) is
+xi >= g_c - <A_c, W>. This bound holds for any c and y: when labels change, the codes are kept, and
+A_c and g_c change by the rows that change cluster. ``_core.qp.CutPool`` keeps A_c and g_c and finds
+the best W for them.
 """
 
 from __future__ import annotations
@@ -23,39 +24,40 @@ import numpy as np
 from .._core.lapack import eigh
 from .._core.qp import CutPool
 from .._core.rows import Block, Rows
-from .._data.source import TILE, MemoryRows, all_equal, total_of
+from .._data.source import TILE, MemoryRows, all_equal
 from ._device import device_moves, device_pass
-from ._numba import csr_cut_pass, csr_move_pass, cut_rule, dense_cut_pass, moved_rule
+from ._numba import csr_cut_pass, csr_move_pass, dense_cut_pass, moved_rule
 
-WIDE, NARROW = 256, 128  # columns from which on starts are compared on so many principal axes
+WIDE, NARROW = 256, 128  # with more than WIDE columns, labels are compared on NARROW axes
 
 Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one pass over the rows at a given W found.
+    """Result of one pass over the rows at a given W.
 
     Attributes
     ----------
     model : tuple of ndarray
         W: coefficients (k, r) and intercepts (k,).
     size_prices, floor_prices : ndarray of shape (k,)
-        Prices for even sizes and for the size floor: added to the scores to choose labels.
+        Prices for even sizes and for the size floor, added to the scores when labels are chosen.
     loss : float
         Mean hinge loss for the labels of the pass.
     sizes : ndarray of shape (k,)
         Weight of every cluster.
     vector : ndarray of shape (k, r)
-        The most violated cut.
+        A_c of the most violated constraint.
     gain : float
+        g_c of the most violated constraint.
     shares : ndarray of shape (k,)
-        The cut's product with a constant feature of value 1, for the intercepts.
+        A_c of a constant feature of value 1, for the intercepts.
     labels, codes : column of n entries
         Stored with the rows.
     moves : tuple of ndarray or None
-        What the rows that change cluster add to the vectors (m, k * r), gains (m,) and shares
-        (m, k) of the cuts so far; None if none does, or labels are fixed.
+        Changes of the vectors (m, k * r), gains (m,) and shares (m, k) of the earlier cuts under
+        the new labels; None if no row changes cluster, or labels are fixed.
     """
 
     model: Model
@@ -72,7 +74,7 @@ class Evaluation:
 
 
 class LabelledCuts:
-    """Labels, and the cuts of the margin problem that they pose.
+    """Labels, and the cuts of their mean hinge loss.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ class LabelledCuts:
     blocks : tuple of slices, optional
         Features whose products are kept apart, such as those of one kernel.
     constant : float
-        Value of a constant feature behind the others, whose coefficients are the intercepts; 0 for
+        Value of a constant feature after the others, whose coefficients give the intercepts; 0 for
         none.
 
     Attributes
@@ -111,12 +113,12 @@ class LabelledCuts:
     ):
         self.rows, self.weights, self.k, self.blocks = rows, weights, n_clusters, blocks
         self.constant = constant
-        self.total = total_of(weights)
+        self.total = float(weights.sum())
         self.dtype = np.dtype(np.int8 if n_clusters < 127 else np.int32)
         unknown = np.broadcast_to(self.dtype.type(-1), len(known))
         self.known = unknown if all_equal(known) and known[0] < 0 else known.astype(self.dtype)
         self.labels: Any = np.broadcast_to(self.dtype.type(0), len(known))
-        # Flattened (k, r) vectors; the coefficients of the constant feature come last.
+        # The pool has flattened (k, r) vectors, then the k entries of the constant feature.
         places = np.arange(n_clusters * rows.shape[1]).reshape(n_clusters, -1)
         width = places.size + n_clusters * (constant > 0)
         columns = [places[:, block].ravel() for block in blocks or ()]
@@ -128,8 +130,13 @@ class LabelledCuts:
         self.shares = np.zeros((0, n_clusters))
         self.n_passes = 0
 
+    @property
+    def vectors(self) -> np.ndarray:
+        """The vectors (m, k, r) of the cuts, if there is no constant feature."""
+        return self.pool.vectors.reshape(-1, self.k, self.rows.shape[1])
+
     def fresh(self, few: np.ndarray | None = None) -> LabelledCuts:
-        """Return the rows, or some of them in memory, without cuts."""
+        """Return the same rows, or a few of them, without cuts."""
         given = self.rows, self.weights, self.known
         if few is not None:
             given = self.rows.take(few), self.weights[few], self.known[few]
@@ -153,10 +160,10 @@ class LabelledCuts:
         floor_prices: np.ndarray | None = None,
         fixed: Any = None,
     ) -> Evaluation:
-        """One pass at W: labels by scores and prices (or ``fixed``), loss, the most violated cut.
+        """One pass at W: labels by scores and prices (or ``fixed``), their loss and a new cut.
 
-        If labels are free, the same pass finds how the cuts change on the rows that change cluster:
-        rows in a file are read once.
+        If labels are free, the same pass finds how earlier cuts change on the rows that change
+        cluster: rows in a file are read once.
         """
         rows, k, cuts = self.rows, self.k, len(self.codes)
         size_prices = np.zeros(k) if size_prices is None else size_prices
@@ -165,7 +172,12 @@ class LabelledCuts:
         columns = [self.weights, self.known if fixed is None else fixed]
         if fixed is None and self.codes:
             columns += [self.labels, *self.codes]
-        shared = coef, intercept.astype(rows.dtype), prices, self.dtype
+        # Z = (X - offset) * scale; near the origin both are applied to products, not to rows.
+        offset, scale = np.zeros(rows.shape[1]), rows.scale if rows.block.is_near else 1.0
+        if rows.block.is_near and rows.offset is not None:
+            offset = rows.offset
+        scaled = coef * scale
+        shared = scaled, intercept - scaled @ offset, prices, self.dtype
         made, parts = rows.run(cut_block, shared, tuple(columns), (self.dtype, self.dtype))
         found: list[np.ndarray] = []
         moved: np.ndarray | None = None
@@ -181,18 +193,19 @@ class LabelledCuts:
         self.n_passes += 1
         change = None
         if moved is not None:
-            if rows.is_sparse:  # they were added up as they are stored
-                offset = np.zeros(rows.shape[1]) if rows.offset is None else rows.offset
-                moved = (moved - np.outer(sums, offset)) * rows.scale
-            changes = moved.reshape(cuts, -1), gains, sums.reshape(cuts, k)
-            change = changes[0] / self.total, changes[1] / self.total, changes[2] / self.total
-        vector, mean = found[0] / self.total, found[1] / self.total
+            if rows.is_sparse:  # dense rows that move were centred in their tiles
+                moved = (moved - np.outer(sums, offset)) * scale
+            vectors, shares = moved.reshape(cuts, -1), sums.reshape(cuts, k)
+            change = vectors / self.total, gains / self.total, shares / self.total
+        gathered, totals = found
+        vector = (gathered - np.outer(totals[2 + k :], offset)) * scale / self.total
+        mean = totals / self.total
         return Evaluation(
             model=(coef, intercept),
             size_prices=size_prices,
             floor_prices=floor_prices,
             loss=float(mean[0]),
-            sizes=found[1][2 : 2 + k],
+            sizes=totals[2 : 2 + k],
             vector=vector,
             gain=float(mean[1]),
             shares=mean[2 + k :],
@@ -202,24 +215,28 @@ class LabelledCuts:
         )
 
     def adopt(self, found: Evaluation) -> None:
-        """Take over the labels of a pass, and correct the cuts on the rows that moved."""
+        """Take over the labels of a pass, and update the cuts on the rows that change cluster."""
         if found.moves is not None:
             vectors, gains, shares = found.moves
-            moved = [vectors, self.constant * shares]
-            self.pool.shift(np.hstack(moved[: 2 if self.constant else 1]), gains)
+            self.pool.shift(self._with_constant(vectors, shares), gains)
             self.shares = self.shares + shares
         self.labels = found.labels
 
     def add(self, found: Evaluation) -> None:
         """Keep the cut of a pass whose labels were adopted, and the model it was found at."""
-        vector = [found.vector.ravel(), self.constant * found.shares]
-        self.pool.add(np.concatenate(vector[: 2 if self.constant else 1]), found.gain)
+        self.pool.add(self._with_constant(found.vector.ravel(), found.shares), found.gain)
         self.codes.append(found.codes)
         self.origins.append(found.model)
         self.shares = np.concatenate([self.shares, found.shares[None, :]])
 
+    def _with_constant(self, vectors: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return vectors of the pool: with the entries of the constant feature, if there is one."""
+        if not self.constant:
+            return vectors
+        return np.concatenate([vectors, self.constant * shares], axis=-1)
+
     def prune(self) -> None:
-        """Forget idle cuts."""
+        """Drop cuts that have been idle for long."""
         keep = self.pool.prune()
         self.codes = [c for c, kept in zip(self.codes, keep) if kept]
         self.origins = [o for o, kept in zip(self.origins, keep) if kept]
@@ -227,7 +244,10 @@ class LabelledCuts:
 
 
 def narrowed(cuts: LabelledCuts) -> tuple[LabelledCuts, np.ndarray | None]:
-    """Return rows of many columns on their leading principal axes, and these axes (r, few)."""
+    """Project rows of many columns on their leading principal axes; return also the axes (r, few).
+
+    Other rows are returned as they are, with None.
+    """
     rows = cuts.rows
     if rows.is_sparse or cuts.blocks is not None or rows.shape[1] <= WIDE:
         return cuts, None
@@ -248,72 +268,48 @@ def cut_block(
     block: Block,
     parts: tuple[Any, ...],
     coef: np.ndarray,
-    intercept: np.ndarray,
+    shift: np.ndarray,
     prices: np.ndarray,
     dtype: np.dtype,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any, Any]]:
     """Block function: labels and codes; the weighted sum of rows, the sums of the rule, the moves.
 
     ``parts`` are weights and fixed labels, and with free labels also the old ones and the codes of
-    every cut so far.
+    every cut so far. The sum of rows near the origin is neither centred nor scaled.
     """
-    k = len(coef)
     weights, fixed, *before = parts
-    if block.xp is not np:
-        given = weights, fixed, intercept, prices
-        labels, codes, gathered, sums = device_pass(block, coef, given, dtype)
-        moves = device_moves(block, weights, labels, before, k) if before else None
-        return (labels, codes), (gathered, sums, moves)
-    n, width = block.shape
-    labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
     rule = weights, fixed, prices
-    if not block.is_near:
-        gathered = _tiled_pass(block, coef, intercept, rule, labels, codes, sums)
+    if block.xp is not np:
+        labels, codes, gathered, sums = device_pass(block, coef, shift, rule, dtype)
+        moves = device_moves(block, weights, labels, before, len(coef)) if before else None
+        return (labels, codes), (gathered, sums, moves)
+    n, (k, width) = len(weights), coef.shape
+    labels, codes, sums = np.empty(n, dtype), np.empty(n, dtype), np.zeros(2 + 2 * k)
+    shift = block.send(shift)
+    if block.is_sparse:
+        X, flat = block.data, np.zeros(width * k, block.dtype)
+        matrix, columns = (X.data, X.indices, X.indptr), block.send(coef.T).ravel()
+        csr_cut_pass(matrix, columns, shift, rule, labels, codes, TILE, flat, sums)
+        gathered = flat.reshape(width, k).T.astype(np.float64)
     else:
-        # Rows are read as they are stored, and centred in the products.
-        offset = np.zeros(width) if block.offset is None else np.asarray(block.offset)
-        scaled = coef * block.scale
-        shift = block.send(intercept - scaled @ offset)
-        if block.is_sparse:
-            X, flat = block.data, np.zeros(width * k, block.dtype)
-            matrix, columns = (X.data, X.indices, X.indptr), block.send(scaled.T).ravel()
-            csr_cut_pass(matrix, columns, shift, rule, labels, codes, TILE, flat, sums)
-            gathered = flat.reshape(width, k).T.astype(np.float64)
-        else:
-            gathered, stored = np.zeros((k, width)), np.ascontiguousarray(block.data)
-            columns = block.send(scaled)
-            dense_cut_pass(stored, columns, shift, rule, labels, codes, TILE, gathered, sums)
-        gathered = (gathered - np.outer(sums[2 + k :], offset)) * block.scale
+        columns, gathered = block.send(coef), np.zeros((k, width))
+        whole = [(slice(None), np.ascontiguousarray(block.data))]
+        tiles = ((where, tile.values) for where, tile in block.tiles())
+        for where, values in whole if block.is_near else tiles:
+            rule = weights[where], fixed[where], prices
+            made = labels[where], codes[where]
+            dense_cut_pass(values, columns, shift, rule, *made, TILE, gathered, sums)
     moves = _moves(block, weights, labels, before, k) if before else None
     return (labels, codes), (gathered, sums, moves)
-
-
-def _tiled_pass(
-    block: Block,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    rule: tuple[np.ndarray, ...],
-    labels: np.ndarray,
-    codes: np.ndarray,
-    sums: np.ndarray,
-) -> np.ndarray:
-    """Make the pass over rows that must be centred, or mapped, before they are multiplied."""
-    columns = block.send(coef.T)
-    weights, fixed, prices = rule
-    gathered = np.zeros((len(coef), block.shape[1]))
-    for where, tile in block.tiles():
-        scores = np.ascontiguousarray((tile.scores(columns) + intercept).T)
-        matrix = np.empty(scores.shape, scores.dtype)
-        given = weights[where], fixed[where], prices
-        cut_rule(scores, *given, labels[where], codes[where], matrix, sums)
-        gathered += tile.weighted_sum(matrix.T)
-    return gathered
 
 
 def _moves(
     block: Block, weights: np.ndarray, labels: np.ndarray, before: list[np.ndarray], k: int
 ) -> tuple[Any, ...] | None:
-    """Return columns, products, sums of codes and changes of gains of rows that change cluster."""
+    """Return what rows that change cluster add to every cut; None if there are no such rows.
+
+    The columns that they touch (None for all), and there the vectors; shares; gains.
+    """
     old, codes = before[0], before[1:]
     moved = np.flatnonzero(labels != old)
     if not moved.size:
@@ -331,7 +327,7 @@ def _moves(
             sums += matrix.sum(axis=0, dtype=np.float64)
             gains += part
         return None, gathered, sums, gains
-    # Few rows touch few columns: the rest of the wide sums would be zeros.
+    # Few rows touch few columns; the other columns of the sums would be zeros.
     X = chosen.data
     touched, places = np.unique(X.indices, return_inverse=True)
     gathered, sums = np.zeros((cuts, k, len(touched))), np.zeros((cuts, k))

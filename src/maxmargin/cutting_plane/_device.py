@@ -1,6 +1,6 @@
 """The pass of the cutting planes in any array namespace, and fused on a CUDA device.
 
-The rule is that of ``_numba.cut_rule``; what it makes for every row stays on the device.
+The rule is that of ``_numba.cut_rule``; labels and codes stay on the device.
 """
 
 from __future__ import annotations
@@ -17,65 +17,33 @@ MOST_VALUES = 2**26  # of the changes of cuts that are multiplied at a time
 def device_pass(
     block: Block,
     coef: np.ndarray,
-    rule: tuple[Any, Any, np.ndarray, np.ndarray],
+    shift: np.ndarray,
+    rule: tuple[Any, Any, np.ndarray],
     dtype: np.dtype,
 ) -> tuple[Any, Any, Any, Any]:
     """Return labels, codes, the weighted sum of rows and the sums of the rule.
 
-    ``rule`` is (weights, fixed, intercept, prices), as for ``_numba.cut_rule``. Rows near the
-    origin are read as they are stored, and centred in the products.
+    ``shift`` is added to the scores, and ``rule`` is (weights, fixed, prices), as for
+    ``_numba.dense_cut_pass``.
     """
     from .._data.triton import can_fuse, fused_cut_pass
 
     xp, k = block.xp, len(coef)
     kind = xp.int8 if np.dtype(dtype) == np.int8 else xp.int32
-    weights, fixed = rule[:2]
-    intercept, prices = block.send(rule[2]), block.send(rule[3])
-    if block.is_near:
-        Z, scale = block.data, block.scale
-        offset = (
-            xp.zeros((block.shape[1],), dtype=Z.dtype) if block.offset is None else block.offset
-        )
-        offset = xp.asarray(offset, device=Z.device)
-        columns = block.send(coef.T * scale)
-        shift = -(offset @ columns)
-    else:
-        Z, scale = next(block.tiles())[1].values, 1.0
-        offset, columns = None, block.send(coef.T)
-        shift = xp.zeros_like(intercept)
+    weights, fixed, prices = rule
+    columns, shift, prices = block.send(coef.T), block.send(shift), block.send(prices)
+    Z = block.data if block.is_near else next(block.tiles())[1].values
     if can_fuse(Z, k):
         labels = xp.empty(weights.shape, dtype=kind, device=Z.device)
         codes = xp.empty_like(labels)
-        # What repeats one value are weights of 1, and labels that are not known.
+        # Columns of stride 0 repeat one value: weights of 1, and labels that are all unknown.
         weights = None if weights.stride(0) == 0 else xp.astype(weights, Z.dtype)
         fixed = None if fixed.stride(0) == 0 else xp.astype(fixed, kind)
-        gathered, sums = fused_cut_pass(
-            Z, columns, intercept + shift, prices, weights, fixed, labels, codes
-        )
-    else:
-        weights = xp.astype(weights, Z.dtype)
-        labels, codes, gathered, sums = _plain_pass(
-            Z, columns, intercept + shift, prices, weights, fixed, kind, xp
-        )
-    if offset is not None:
-        gathered = (gathered - sums[2 + k :, None] * xp.astype(offset, xp.float64)) * scale
-    return labels, codes, gathered, sums
-
-
-def _plain_pass(
-    Z: Any,
-    columns: Any,
-    intercept: Any,
-    prices: Any,
-    weights: Any,
-    fixed: Any,
-    kind: Any,
-    xp: Any,
-) -> tuple[Any, Any, Any, Any]:
-    """Return labels and codes of the rows, the weighted sum of rows and the sums of the rule."""
-    k = columns.shape[1]
+        found = fused_cut_pass(Z, columns, shift, prices, weights, fixed, labels, codes)
+        return labels, codes, *found
+    weights = xp.astype(weights, Z.dtype)
     names = xp.arange(k, device=Z.device)[None, :]
-    scores = Z @ columns + intercept
+    scores = Z @ columns + shift
     own = xp.argmax(scores + prices, axis=1)
     own = xp.where(fixed >= 0, xp.astype(fixed, own.dtype), own)
     mine = own[:, None] == names

@@ -1,4 +1,4 @@
-"""The estimator of one kernel: see the folder's docstring for the problem it solves."""
+"""The estimator with one kernel: problem (2), see the docstring of the folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .._core.features import KERNELS
 from .._core.model import Model
 from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor
-from .._data.source import RowSource, values_of
+from .._data.source import RowSource
 from ._cuts import LabelledCuts
 from ._penalty import Penalty, Ridge
 from ._search import SAMPLE_ROWS, Problem, Task, search
 
-# Labels (three at a time) and forty cuts' codes take a byte each; at the end a label, a lead and a
-# row number take four.
+# Bytes for each row: three columns of labels and the codes of forty cuts take one each, and at the
+# end a label, the difference of the two largest scores and a row number take four each.
 ROW_BYTES = 3 + 40 + 3 * 4
 
 NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, which needs no search
@@ -32,9 +32,9 @@ NOTHING_FOUND: dict[str, Any] = {  # fitted attributes of one cluster, which nee
     "compared_with_kmeans_": {"objective": 0.0, "ari": 1.0},
     "size_entropy_": 0.0,
 }
-CONSTANT = 1.0  # value of the constant feature: intercepts are lightly penalised
-FEW_BYTES = 4 * 2**20  # of a fit of a few rows
-ZERO_MEAN = 100  # machine epsilons: a mean of rows of unit mean square this short is rounding
+CONSTANT = 1.0  # value of the constant feature, whose coefficients are the intercepts
+FEW_BYTES = 4 * 2**20  # memory that a fit of few rows needs
+ZERO_MEAN = 100  # machine epsilons: a shorter mean of rows of unit mean square is rounding error
 
 
 class CuttingPlaneMarginClustering(BaseMarginClustering):
@@ -135,7 +135,7 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         Objective after every pass of the last descent.
     restart_objectives_ : ndarray
         Objective of each candidate when its labels were held, on the rows that candidates were
-        compared on; an upper bound for those that others had beaten already.
+        compared on: upper bounds, known to a gap of 30 % for the best candidates.
     n_passes_ : int
         Passes over all rows on the way to the result.
     n_cuts_ : int
@@ -242,42 +242,35 @@ class CuttingPlaneMarginClustering(BaseMarginClustering):
         return int(mapped + ROW_BYTES * n_samples + 4 * cuts * 512)
 
     def _fit_model(self, data: FitInput) -> Model:
-        # Nothing here is factored: a linear problem stays as wide as it is.
+        # No matrix of columns is factorised, so a linear kernel keeps X of any number of columns.
         fmap, rows = self._features(data, center=self.center, widest=None)
         k, weights = self.n_clusters, data.weights
         if k == 1:
             return Model(fmap, np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1),
                          extras=NOTHING_FOUND)  # fmt: skip
-        bound, mean = mean_bound(self, rows, weights)
         alpha = default_alpha(k) if self.alpha == "auto" else self.alpha
-        constant = constant_feature(self)
-        cuts = LabelledCuts(rows, weights, data.known, k, constant=constant)
-        penalty, raw = Ridge(alpha, bound, mean, constant), None if self._pairwise else data.X
+        penalty = Ridge(alpha, *intercept_terms(self, rows, weights))
+        cuts = LabelledCuts(rows, weights, data.known, k, constant=penalty.constant)
+        raw = None if self._pairwise else data.X
         problem, report = run_search(self, data, cuts, penalty, raw, data.initial, fmap)
         return fitted_model(problem, fmap, self.balance, report)
 
 
-def constant_feature(estimator: Any) -> float:
-    """Return the value of the feature whose coefficients are the intercepts; 0 for none."""
-    intercept = estimator.fit_intercept
-    if intercept == "auto":
-        free = estimator.balance == 0 and estimator.score_balance is None
-        plain = estimator.nesting != "paper" and getattr(estimator, "solver", "qp") == "qp"
-        intercept = free and plain
-    return CONSTANT if intercept else 0.0
-
-
-def mean_bound(
+def intercept_terms(
     estimator: Any, rows: Any, weights: np.ndarray
-) -> tuple[float | None, np.ndarray | None]:
-    """Return the bound on mean scores, and the mean row if features are not centred."""
-    bound = estimator.score_balance
+) -> tuple[float | None, np.ndarray | None, float]:
+    """Return the last three parameters of ``Ridge``: ``bound``, ``mean`` and ``constant``."""
+    bound, intercept = estimator.score_balance, estimator.fit_intercept
+    if intercept == "auto":
+        plain = estimator.nesting != "paper" and getattr(estimator, "solver", "qp") == "qp"
+        intercept = estimator.balance == 0 and bound is None and plain
+    constant = CONSTANT if intercept and bound is None else 0.0
     if bound is None or estimator.center:
-        return bound, None
+        return bound, None, constant
     mean = weighted_sum(rows, (weights / weights.sum())[:, None])[0]
     if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
-        return None, None  # all mean scores are zero: the bound holds for any W
-    return bound, mean
+        return None, None, constant  # all mean scores are zero: (16) holds for any W
+    return bound, mean, constant
 
 
 def run_search(
@@ -290,10 +283,10 @@ def run_search(
     features: Any,
     opening: Penalty | None = None,
 ) -> tuple[Problem, dict[str, Any]]:
-    """Search with the parameters of an estimator; return what :func:`search` does.
+    """Call :func:`search` with the parameters of an estimator.
 
-    size_entropy="auto" is 0.3, and 0 if a size floor keeps the clusters from vanishing or with the
-    paper's nesting. If the preference for even sizes alone does, the floor is one row.
+    size_entropy="auto" is 0.3, and 0 with ``balance`` or the paper's nesting. With a preference for
+    even sizes and no ``balance``, the size floor is one row.
     """
     entropy, paper = estimator.size_entropy, estimator.nesting == "paper"
     if paper and entropy not in ("auto", 0):
@@ -301,12 +294,12 @@ def run_search(
             f"nesting='paper' has no preference for even sizes, got size_entropy={entropy}; use "
             "balance or score_balance, or nesting='labels'."
         )
-    if isinstance(entropy, str):
+    if entropy == "auto":
         entropy = 0.0 if paper or estimator.balance else 0.3
     floor = size_floor(estimator.balance, cuts.total, cuts.k, data.whole)
     task = Task(
         penalty=penalty,
-        floor=float(values_of(cuts.weights).min()) if floor == 0 and entropy > 0 else floor,
+        floor=float(cuts.weights.min()) if floor == 0 and entropy > 0 else floor,
         entropy=float(entropy),
         tol=estimator.tol,
         max_iter=estimator.max_iter,
@@ -315,13 +308,12 @@ def run_search(
         nesting=estimator.nesting,
         opening=opening,
     )
-    start = {"given": given, "init": estimator.init, "n_init": estimator.n_init,
-             "adapt": bool(entropy) and isinstance(estimator.size_entropy, str)}  # fmt: skip
-    return search(cuts, task, raw, rng=data.rng, **start)
+    adapt = bool(entropy) and estimator.size_entropy == "auto"
+    return search(cuts, task, raw, given, estimator.init, estimator.n_init, adapt, data.rng)
 
 
 def fitted_model(problem: Problem, features: Any, balance: float, extras: dict[str, Any]) -> Model:
-    """Return what the search ended with, one score per cluster."""
+    """Return the model of a problem, with one score per cluster."""
     cuts, (coef, intercept) = problem.cuts, problem.model
     # A small gap means convergence, even if the last pass also reached a limit.
     spent = problem.reason in (None, MAX_ITER, STALLED)
@@ -346,10 +338,10 @@ def fitted_model(problem: Problem, features: Any, balance: float, extras: dict[s
 
 
 def default_alpha(k: int) -> float:
-    """Strength at which unit margins cost the same for any number of clusters.
+    """Return the alpha at which unit margins have the same penalty for any number of clusters.
 
-    With k cluster means of equal length B^(1/2), evenly apart, unit margins need
-    ``|W|^2 = (k - 1)^2 / (k B)``. Two clusters get 0.03.
+    With k cluster means of squared length B at equal distances, unit margins need
+    ``|W|^2 = (k - 1)^2 / (k B)``. For two clusters alpha is 0.03.
 
     Examples
     --------

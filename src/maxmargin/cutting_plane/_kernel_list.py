@@ -1,4 +1,4 @@
-"""Several feature maps side by side: one block of features for every kernel."""
+"""The user's list of kernels, and their features Phi_1 .. Phi_M of (2.4) side by side."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ PARAMETERS = ("gamma", "degree", "coef0", "width")
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel, and the columns of X that it sees."""
+    """A kernel, and the columns of X that it is computed from."""
 
     name: str  # unique among the kernels of a model
     kernel: str | Callable[..., Any]
-    # gamma, degree, coef0 and width, if they are given
+    # gamma, degree, coef0 and width, if given
     params: dict[str, Any] = field(default_factory=dict)
     columns: np.ndarray | None = None  # column numbers; None for all
 
     def of(self, X: Any, xp: Any = np) -> Any:
-        """Return the columns of X that the kernel sees."""
+        """Return the columns of X that the kernel is computed from."""
         if self.columns is None:
             return X
         if xp is not np:
@@ -64,7 +64,7 @@ class FeatureStack:
 
     @property
     def params(self) -> dict[str, Any]:
-        """No parameters of its own."""
+        """Parameters of the stack itself: none."""
         return {}
 
     @property
@@ -98,7 +98,7 @@ class FeatureStack:
         return concat([xp.asarray(part, dtype=self.dtype) for part in parts], xp, axis=1)
 
     def sent(self, send: Callable[[Any], Any], xp: Any) -> FeatureStack:
-        """Return the stack with its arrays in another namespace; ``send`` takes them there."""
+        """Return the stack with its arrays converted by ``send`` to another namespace."""
         specs = tuple(
             replace(s, columns=None if s.columns is None else send(s.columns)) for s in self.specs
         )
@@ -186,7 +186,7 @@ def read_kernels(kernels: Any, X: RowSource, names: Names) -> list[KernelSpec]:
 
 
 def kernel_of(spec: Any) -> Any:
-    """The kernel of an entry of the user's list, without its columns and parameters.
+    """Return the kernel of an entry of the user's list, without its columns and parameters.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def _read(spec: Any, where: str, width: int, names: Names) -> KernelSpec:
 
 
 def _check_parameters(kernel: Any, params: dict[str, Any], where: str) -> None:
-    """Refuse values that no kernel can have."""
+    """Raise an error for parameters that are out of range or do not fit the kernel."""
     if "gamma" in params and "width" in params:
         raise ValueError(f"{where} has both gamma and width; give one.")
     if "width" in params and kernel not in ("rbf", "laplacian"):

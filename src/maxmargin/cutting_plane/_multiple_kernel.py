@@ -1,4 +1,4 @@
-"""The estimator of several kernels: see the folder's docstring for the problem it solves."""
+"""The estimator with several kernels: problem (4.31), see the docstring of the folder."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ from .._data.source import RowSource
 from ._cuts import LabelledCuts
 from ._estimator import (
     NOTHING_FOUND,
-    constant_feature,
     default_alpha,
     fitted_model,
-    mean_bound,
+    intercept_terms,
     run_search,
 )
 from ._kernel_list import fit_stack, kernel_of, read_kernels
 from ._penalty import KernelWeights
 
-# Widths of the default Gaussians, in median distances: those of kernel="auto", weighted apart.
+# Widths of the default Gaussians, in median distances: those of kernel="auto" for one kernel.
 WIDTHS = (1.4, 0.7)
-TRIVIAL = 0.99  # objective above which nothing is separated: that of W = 0 is 1
-CONE_TOL = 1e-6  # every pass solves a cone program: a smaller gap would take minutes
+TRIVIAL = 0.99  # warn of larger objectives: that of W = 0 is 1
+CONE_TOL = 1e-6  # least tol with cone programs: a smaller gap would take minutes
 
 
 class MultipleKernelMarginClustering(BaseMarginClustering):
@@ -64,7 +63,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         Strength tau of the preference for even sizes, ``tau sum_h pi_h log(k pi_h)``; "auto" is
         selected as in :class:`CuttingPlaneMarginClustering`.
     balance : float, default=0
-        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for nothing.
+        Every cluster keeps at least ``balance * n / n_clusters`` rows; 0 asks for one row, and for
+        none if ``size_entropy`` is 0, too.
     fit_intercept : bool or "auto", default="auto"
         Whether scores have lightly penalised intercepts; "auto" is True unless ``balance`` or
         ``score_balance`` is given or ``solver="socp"``, which has none.
@@ -243,7 +243,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 
     @property
     def _merges_rows(self) -> bool:  # type: ignore[override]
-        """Whether no columns of X stand for rows: kernel matrices are not among the kernels."""
+        """Whether equal rows can be merged: not if columns of X are those of kernel matrices."""
         listed = [self.kernels] if isinstance(self.kernels, str) else self.kernels
         return "precomputed" not in [k for k in map(kernel_of, listed) if isinstance(k, str)]
 
@@ -258,7 +258,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         return int(stored + 100 * n_samples)
 
     def _listed(self, X: RowSource) -> list[Any]:
-        """The kernels as a list."""
+        """Return the kernels as a list."""
         if self.kernels == "default":
             if is_text(X):
                 return ["cosine", "linear"]
@@ -298,10 +298,10 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             even = dict.fromkeys(names, count ** (-1.0 / p))
             extras = {**NOTHING_FOUND, "kernel_weights_": even, "_n_features_out": fmap.rank}
             return Model(fmap, np.zeros((1, fmap.rank)), np.zeros(1), np.eye(1), extras=extras)
-        # With even weights the kernels add up to one of mean square M^(1 - 1/p).
+        # With equal weights M^(-1/p) the sum of the kernels has mean square M^(1 - 1/p).
         whole = count ** (1.0 - 1.0 / p)
         alpha = default_alpha(k) * whole if self.alpha == "auto" else self.alpha
-        constant, (bound, mean) = constant_feature(self), mean_bound(self, rows, weights)
+        bound, mean, constant = intercept_terms(self, rows, weights)
         penalty = KernelWeights(alpha, p, fmap.blocks, bound, mean, constant=constant)
         cuts = LabelledCuts(rows, weights, known, k, fmap.blocks, constant)
         raw = X if self._merges_rows else None
@@ -309,8 +309,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         opening = replace(penalty, even=True) if count > 1 and self.nesting != "paper" else None
         problem, report = run_search(self, data, cuts, penalty, raw, given, fmap, opening)
         if self.solver == "socp":  # too slow for the search
-            problem.penalty = replace(penalty, solver="socp")
+            problem.change_penalty(replace(penalty, solver="socp"))
             problem.descend(max(self.tol, CONE_TOL))
+            problem.enforce_floor()
         if problem.objective > TRIVIAL:
             warnings.warn(
                 f"alpha={alpha:g} is so large that no clusters are separated: the objective is "
@@ -324,7 +325,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         return fitted_model(problem, fmap, self.balance, {**report, **found})
 
     def _check_settings(self, data: FitInput) -> None:
-        """Refuse settings that do not go together."""
+        """Raise an error for settings that contradict each other."""
         if not self._merges_rows and data.X.shape[0] < len(data.inverse):
             raise ValueError(
                 "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
@@ -336,6 +337,10 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
             raise ValueError(
                 "solver='socp' takes weight_norm 1 or 2 and no score_balance; got weight_norm="
                 f"{self.weight_norm} and score_balance={self.score_balance}."
+            )
+        if self.fit_intercept is True:
+            raise ValueError(
+                "solver='socp' has no intercepts; got fit_intercept=True. Use False or 'auto'."
             )
         try:
             import clarabel  # noqa: F401

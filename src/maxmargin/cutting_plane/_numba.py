@@ -1,6 +1,7 @@
-"""Compiled per-row rules of cutting-plane clustering: labels, most violated cuts, moved rows.
+"""Compiled rules for every row: its label, its code in the most violated constraint, its moves.
 
-The code of a row in a cut is 0 if its loss is zero, otherwise 1 + the rival cluster.
+The code of a row is 0 if its loss is zero, otherwise 1 + the rival cluster. Cuts and their A_c, g_c
+are defined in ``_cuts``.
 """
 
 import numpy as np
@@ -13,10 +14,10 @@ from .._core._numba import U, csr_row_scores
 def cut_rule(scores, weights, fixed, prices, labels, codes, matrix, sums):
     """Label the rows and find the most violated constraint: equations (4) and (14).
 
-    A row takes the cluster of its largest ``score + price``, or ``fixed`` if that is not negative;
-    its rival r* is the best other cluster without prices. Its loss is (8) for the label of the
-    largest score, and that of Crammer and Singer for others. Loops over rows are inside those over
-    clusters, because they are then vectorised.
+    A row takes the cluster of the largest ``score + price``, or ``fixed`` if that is not negative;
+    its rival r* is the other cluster of the largest score. Its loss is (8) if the label has the
+    largest score, and otherwise (5) for the label. Loops over rows are inside those over clusters,
+    so that the compiler vectorises them.
 
     Parameters
     ----------
@@ -24,8 +25,8 @@ def cut_rule(scores, weights, fixed, prices, labels, codes, matrix, sums):
     matrix : ndarray of shape (k, n)
         Receives the weight at the label and minus the weight at the rival of every row with a loss.
     sums : ndarray of shape (2 + 2 k,)
-        To it are added the loss, the weight of rows with a loss, the weight of every cluster, and
-        weights at the label minus weights at the rival.
+        To it are added the loss, the weight of rows with a loss (g_c), the weight of every
+        cluster, and the sums of ``matrix`` over the rows.
     """
     k, n = scores.shape
     own, rival = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -71,10 +72,11 @@ def cut_rule(scores, weights, fixed, prices, labels, codes, matrix, sums):
 
 @njit(cache=True, nogil=True)
 def csr_cut_pass(matrix, flat, shift, rule, labels, codes, tile, gathered, sums):
-    """:func:`cut_rule` over CSR rows, with both products: one call.
+    """:func:`cut_rule` over CSR rows, with the scores before and the weighted sum of rows after.
 
-    ``matrix`` is (data, indices, indptr) and ``rule`` is (weights, fixed, prices); a coded row is
-    added to two places of every column of ``gathered``, (r k) in a row.
+    ``matrix`` is (data, indices, indptr) and ``rule`` is (weights, fixed, prices). ``flat`` is W'
+    (r, k), flattened, and ``gathered``, in the same order, receives A_c: a row with a loss is added
+    at its label and subtracted at its rival.
     """
     data, indices, indptr = matrix
     weights, fixed, prices = rule
@@ -103,11 +105,11 @@ def csr_cut_pass(matrix, flat, shift, rule, labels, codes, tile, gathered, sums)
 
 @njit(cache=True, nogil=True)
 def dense_cut_pass(data, columns, shift, rule, labels, codes, tile, gathered, sums):
-    """:func:`cut_rule` over a block of dense rows in tiles, with both products: one call.
+    """:func:`cut_rule` over tiles of dense rows, with the scores before and the sums of rows after.
 
-    ``columns`` is (k, r) and ``rule`` is (weights, fixed, prices); ``gathered`` (k, r) receives the
-    sum over tiles of ``matrix data``; ``shift`` is added to the scores (intercepts, and the scores
-    of the rows' centre).
+    ``columns`` is W (k, r) and ``rule`` is (weights, fixed, prices). ``shift`` is added to the
+    scores: intercepts, less the scores of the offset. ``gathered`` (k, r) receives A_c, the sum
+    over tiles of ``matrix data``.
     """
     weights, fixed, prices = rule
     n, k = data.shape[0], columns.shape[0]
@@ -134,9 +136,10 @@ def dense_cut_pass(data, columns, shift, rule, labels, codes, tile, gathered, su
 
 @njit(cache=True, nogil=True)
 def moved_rule(weights, old, new, codes, matrix, sums):
-    """What rows that change cluster add to every cut: ``matrix`` is (rows, cuts * k).
+    """Change of every cut on the rows that change cluster from ``old`` to ``new``.
 
-    ``codes`` is (cuts, rows); ``sums`` receives the change of each cut's gain.
+    ``codes`` is (cuts, rows). ``matrix`` (rows, cuts * k) receives the coefficients of the rows in
+    the change of A_c, and ``sums`` the change of g_c.
     """
     cuts = codes.shape[0]
     k = matrix.shape[1] // cuts
@@ -153,9 +156,9 @@ def moved_rule(weights, old, new, codes, matrix, sums):
 
 @njit(cache=True, nogil=True)
 def csr_move_pass(matrix, weights, old, new, codes, gathered, code_sums, sums):
-    """:func:`moved_rule` over CSR rows, with the product: nothing dense per row.
+    """:func:`moved_rule` over CSR rows, with the change of A_c, ``gathered`` (cuts, k, r).
 
-    ``codes`` is (cuts, rows), ``gathered`` (cuts, k, r), ``code_sums`` (cuts, k).
+    ``codes`` is (cuts, rows), and ``code_sums`` (cuts, k) receives the change of the shares.
     """
     data, indices, indptr = matrix
     for c in range(codes.shape[0]):

@@ -1,34 +1,45 @@
-"""What a model costs beside its loss, and the best model for a pool of cuts under that penalty.
+"""Penalties, and the best model for a pool of cuts (A_c, g_c of ``_cuts``) under each.
 
-:class:`Ridge` is the penalty of one kernel, problem (20); :class:`KernelWeights` that of several,
-(2.13) and (4.35), whose weights are found by tiny QPs, or by the paper's cone program for checking.
-The problems and their duals are in the folder's docstring.
+With the loss replaced by its cuts, the problem of given labels is
+
+    min_W, xi >= 0   penalty(W) + xi    with  xi >= g_c - <A_c, W>  for every cut c
+
+:class:`Ridge` is the penalty of one kernel: problem (20). :class:`KernelWeights` is that of several
+kernels: (2.13) and (4.35). Their weights are found by tiny QPs (:func:`solve_weights`) or, as a
+check, by the paper's cone program (:func:`solve_cone_program`). The docstring of
+:mod:`maxmargin.cutting_plane` has the duals.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from .._core.qp import QpSolution, ScoreBalance, solve_qp
 from ._cuts import LabelledCuts, Model
 
-WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # of the tiny QPs that find the weights
-UNUSED = 1e-7  # multiplier below which the cone program makes no use of a cut
-BEYOND = 1.8  # over-relaxation of their steps for p < 3/2
+WEIGHT_TOL, WEIGHT_ROUNDS = 1e-6, 200  # relative gap of the weights, and most QPs that find them
+OVERRELAXATION = 1.8  # exponent of the steps of the weights for p < 3/2
+UNUSED = 1e-7  # smaller multipliers of the cone program count as zero
 
 
 class Penalty(Protocol):
-    """What a model costs beside its loss."""
+    """What the search needs of a penalty."""
+
+    @property
+    def mean(self) -> np.ndarray | None:
+        """The mean row, whose scores (16) bounds, if features are not centred."""
 
     def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return what coefficients and intercepts cost."""
+        """Return the penalty of coefficients and intercepts."""
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
-        """Return a lower bound on the penalty and loss, and the model that is best for the cuts."""
+        """Return a lower bound on penalty plus loss, and the best model for the cuts."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +54,18 @@ class Ridge:
     constant: float = 0.0
 
     def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return what coefficients and intercepts cost."""
+        """Return the penalty of coefficients and intercepts."""
         square = float((coef * coef).sum())
         if self.constant:
             square += float(intercept @ intercept) / self.constant**2
         return 0.5 * self.alpha * square
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
-        """Return the value of problem (20) for the cuts, its coefficients and intercepts."""
+        """Return the value of problem (20) for the cuts, and its solution.
+
+        W = (sum_c a_c A_c - tau s') / alpha with the multipliers a of the cuts and, if features are
+        not centred, tau of (16) and the mean row s.
+        """
         k, alpha, pool = cuts.k, self.alpha, cuts.pool
         if self.bound is None:
             solution = pool.solve(alpha)
@@ -59,7 +74,7 @@ class Ridge:
             solution = pool.solve(alpha, ScoreBalance(self.bound, cuts.shares, None))
             return solution.value, (pool.coef(alpha).reshape(k, -1), solution.intercept)
         square = float(self.mean @ self.mean) / alpha
-        cross = pool.vectors.reshape(-1, k, cuts.rows.shape[1]) @ self.mean / alpha
+        cross = cuts.vectors @ self.mean / alpha
         solution = pool.solve(alpha, ScoreBalance(self.bound, cross, square))
         coef = pool.coef(alpha).reshape(k, -1) - np.outer(solution.tau, self.mean) / alpha
         return solution.value, (coef, np.zeros(k))
@@ -95,7 +110,7 @@ class KernelWeights:
         return normalised((squares / squares.max()) ** (1.0 / (self.p + 1.0)), self.p)
 
     def value(self, coef: np.ndarray, intercept: np.ndarray) -> float:
-        """Return the penalty at its best weights."""
+        """Return the penalty at the best weights: alpha/2 (sum |V_k|^(2p/(p+1)))^((p+1)/p)."""
         power, squares = self.p / (self.p + 1.0), self._squares(coef)
         if self.even:
             total = float(squares.sum()) * len(squares) ** (1.0 / self.p)
@@ -106,20 +121,21 @@ class KernelWeights:
         return float(0.5 * self.alpha * total)
 
     def solve(self, cuts: LabelledCuts) -> tuple[float, Model]:
-        """Return a lower bound for the cuts, and the best coefficients and intercepts."""
+        """Return a lower bound for the cuts, and the best model: (2.13), (4.35).
+
+        V_k = beta_k (sum_c a_c A_c,k - tau s_k') / alpha, as in :class:`Ridge`.
+        """
         pool, k, count = cuts.pool, cuts.k, len(self.blocks)
         if self.solver == "socp" and not self.even:
-            vectors = pool.vectors.reshape(-1, k, cuts.rows.shape[1])
             value, coef, multipliers = solve_cone_program(
-                vectors, pool.gains, self.blocks, self.alpha, int(self.p)
+                cuts.vectors, pool.gains, self.blocks, self.alpha, int(self.p)
             )
             pool.keep(multipliers)
             return value, (coef, np.zeros(k))
         balance: ScoreBalance | BlockBalance | None = None
         if self.mean is not None and self.bound is not None:
-            vectors = pool.vectors.reshape(-1, k, cuts.rows.shape[1])
             means = [self.mean[block] for block in self.blocks]
-            crosses = np.stack([vectors[:, :, b] @ s for b, s in zip(self.blocks, means)])
+            crosses = np.stack([cuts.vectors[:, :, b] @ s for b, s in zip(self.blocks, means)])
             squares = np.array([s @ s for s in means])
             balance = BlockBalance(self.bound, crosses / self.alpha, squares / self.alpha)
         elif self.bound is not None:
@@ -148,20 +164,20 @@ class KernelWeights:
 
 @dataclass(frozen=True)
 class BlockBalance:
-    """The bound on differences of mean scores if features are not centred, for each kernel."""
+    """The bound (2.3), (4.31) on differences of mean scores if features are not centred."""
 
     bound: float
     crosses: np.ndarray  # (M, m, k): products of the cuts with the mean row, divided by alpha
     squares: np.ndarray  # (M,): squared length of the mean row, divided by alpha
 
     def at(self, beta: np.ndarray) -> ScoreBalance:
-        """Return the bound for kernels of these weights."""
+        """Return the bound for kernels with weights beta."""
         return ScoreBalance(
             self.bound, np.tensordot(beta, self.crosses, 1), float(beta @ self.squares)
         )
 
     def correct(self, q: np.ndarray, solution: QpSolution) -> np.ndarray:
-        """Return q_k with the mean row, whose multipliers are tau, among the cuts."""
+        """Return q_k with tau: alpha q_k = |sum_c a_c A_c,k - tau s_k'|^2."""
         tau = solution.tau
         cross = (solution.multipliers @ self.crosses) @ tau
         corrected: np.ndarray = q - 2.0 * cross + self.squares * (tau @ tau)
@@ -170,13 +186,13 @@ class BlockBalance:
 
 @dataclass(frozen=True)
 class WeightedSolution:
-    """Weights for a pool of cuts: the QP's solution at them, a lower bound and the gap to it."""
+    """Weights of kernels for a pool of cuts, and how far they are from the best."""
 
     weights: np.ndarray
-    solution: QpSolution
-    bound: float
-    gap: float
-    rounds: int
+    solution: QpSolution  # of the QP at these weights
+    bound: float  # lower bound on the values of the QPs at all weights
+    gap: float  # value of this QP minus ``bound``
+    rounds: int  # number of QPs solved
 
 
 def solve_weights(
@@ -191,6 +207,9 @@ def solve_weights(
     constant: np.ndarray | float = 0.0,
 ) -> WeightedSolution:
     """Minimise over beta the value of the QP with ``sum_k beta_k G_k``: (2.13), (4.35).
+
+    For any a, ``max over beta of beta'q = |q|``, the norm dual to p. So the multipliers a of the QP
+    at beta are feasible in the dual, and ``(|q| - beta'q) / 2`` is the gap of beta.
 
     Parameters
     ----------
@@ -231,7 +250,7 @@ def solve_weights(
         gap = 0.5 * (norm - float(beta @ q))
         if best is None or gap < best.gap:
             best = WeightedSolution(beta, solution, solution.value - gap, gap, round_)
-        # A value near 0 is known to the precision of the QP alone.
+        # A value near 0 is only as precise as the QP.
         if gap <= max(tol * solution.value, solution.gap, 1e-300) or top <= 0:
             break
         beta = _next_weights(beta, q / top, p)
@@ -240,20 +259,21 @@ def solve_weights(
 
 
 def _next_weights(beta: np.ndarray, q: np.ndarray, p: float) -> np.ndarray:
-    """Weights nearer to those that q calls for, beta_k^(p-1) ~ q_k.
+    """Return weights closer to the maximiser of beta'q, beta_k^(p-1) ~ q_k.
 
-    Half the way there for p >= 3/2. Near p = 1 that target is a single kernel; then towards the
-    weights that are best for the model of the QP, beta_k^(p+1) ~ beta_k^2 q_k, and somewhat beyond.
+    For p >= 3/2 this is a step of half the distance. Near p = 1 the maximiser is a single kernel;
+    then it is a step to the weights that are best for the model of the QP, over-relaxed:
+    beta_k^(p+1) ~ |V_k|^2 ~ beta_k^2 q_k.
     """
     if p >= 1.5:
         return normalised(0.5 * (beta + normalised(q ** (1.0 / (p - 1.0)), p)), p)
-    nearer = (beta * beta * q) ** (1.0 / (p + 1.0))
-    beyond = np.divide(nearer, beta, out=np.zeros_like(beta), where=beta > 1e-100) ** BEYOND
-    return normalised(beta * beyond, p)
+    best = (beta * beta * q) ** (1.0 / (p + 1.0))
+    ratio = np.divide(best, beta, out=np.zeros_like(beta), where=beta > 1e-100)
+    return normalised(beta * ratio**OVERRELAXATION, p)
 
 
 def normalised(weights: np.ndarray, p: float) -> np.ndarray:
-    """Weights of p-norm one."""
+    """Return the weights, scaled to p-norm one."""
     length = float((weights**p).sum() ** (1.0 / p))
     return weights / length
 
@@ -261,11 +281,11 @@ def normalised(weights: np.ndarray, p: float) -> np.ndarray:
 def solve_cone_program(
     vectors: np.ndarray, gains: np.ndarray, blocks: tuple[slice, ...], alpha: float, p: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """The subproblem as the paper solves it: the second order cone program (2.14), by clarabel.
+    """Solve the subproblem as the paper does: the second-order cone program (2.14), by clarabel.
 
-    Returns its value, the coefficients (k, r) and the multipliers of the cuts. Variables: V, beta,
-    the epigraphs t_k of |V_k|^2 / beta_k, and xi. The best V_k is a sum of cuts: it is sought in
-    coordinates of their span, which has as many dimensions as there are cuts, not k r.
+    Returns its value, the coefficients (k, r) and the multipliers of the cuts. The variables are V,
+    beta, the upper bounds t_k of |V_k|^2 / beta_k, and xi. The best V_k is a linear combination of
+    the cuts, so V_k has coordinates in their span, which has at most m dimensions instead of k r.
     """
     import clarabel
 
@@ -313,11 +333,18 @@ def solve_cone_program(
     empty = sparse.csc_matrix((size, size))
     solver = clarabel.DefaultSolver(empty, cost, matrix, np.concatenate(right), cones, settings)
     solution = solver.solve()
+    if "Solved" not in str(solution.status):
+        warnings.warn(
+            f"clarabel did not solve a cone program ({solution.status}): the penalty may be too "
+            "weak. Raise alpha, or use solver='qp'.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     x = np.array(solution.x)
     coef = np.zeros((k, r))
     for j, (block, basis) in enumerate(zip(blocks, bases)):
         coef[:, block] = (basis @ x[ends[j] : ends[j + 1]]).reshape(k, -1)
-    # An interior point has no zeros; without them no cut would ever be idle.
+    # Multipliers of an interior point method are never zero; without zeros no cut is dropped.
     multipliers = np.array(solution.z)[:m]
     multipliers[multipliers < UNUSED] = 0.0
     return float(solution.obj_val), coef, multipliers

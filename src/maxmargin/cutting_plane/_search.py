@@ -1,19 +1,18 @@
-r"""Labels and margin models in turn: the search that cutting-plane methods share.
+r"""The search for labels, with one kernel or several: labels and margin models in turn.
 
-The objective of labels y with shares :math:`\pi` of the rows is
+The objective of labels y, whose clusters have shares :math:`\pi` of the rows, is
 
 .. math::
     F(y) = \min_W\; \text{penalty}(W) + \frac{1}{n} \sum_i \text{hinge}_i(W, y_i)
     + \tau \sum_h \pi_h \log(k \pi_h)
 
-A method gives the :class:`Penalty`. For labels that are held, F(y) is a convex problem, solved by
-cuts to a certified gap (:meth:`Problem.solve`). The labels that the model predicts then replace
-them if they lower F (:meth:`Problem.descend`, CCCP with a check), so F never rises.
-:func:`search` compares initial labels on few rows, continues with the best two on more rows, and
-ensures that neither the k-means partition nor given labels have a lower F.
+For fixed labels F(y) is the value of a convex problem, which cuts solve to a certified gap
+(:meth:`Problem.solve`). The labels that the model predicts then replace the old ones if they lower
+F (:meth:`Problem.descend`, CCCP). :func:`search` compares initial labels on few rows, continues the
+best two on a sample, compares the result with the k-means partition, and continues on all rows.
 
 A *price* is added to the scores of a cluster when labels are chosen; the loss is that of the scores
-without prices. Prices enforce the size floor or follow from the preference for even sizes.
+without prices. Prices enforce the size floor, or follow from the preference for even sizes.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from .._core.init import (
     label_starts,
     sampled_rows,
 )
+from .._core.ridge import Factor, factorise, fit_squared
 from .._core.rows import Rows, cluster_means, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence, strong_enough
 from .._data.source import RowSource, SchedulerLost
@@ -42,37 +42,39 @@ from .._threads import in_order, run_all
 from ._cuts import Evaluation, LabelledCuts, Model, narrowed
 from ._penalty import Penalty
 
-START_ROWS, SAMPLE_ROWS = 1000, 10_000  # rows that starts, then the best of them are compared on
-KMEANS_RUNS = 10
+CANDIDATE_ROWS, SAMPLE_ROWS = 1000, 10_000  # on which initial labels, then the best are compared
+RIVAL_RUNS = 10  # initialisations of the k-means partition that the result is compared with
 PROBE_ROWS = 5000  # rows on which prices for the size floor are found
-OPENING, FOLLOWED, COMPARED = 0.1, 0.05, 5e-4  # relative gaps: of candidates, on the way, of rivals
-WANDERED = 0.01  # relative gap at which the wandering ends
-WANDERERS, FINALISTS = 4, 2  # candidates that are followed on few rows, and on more
-PRICE_TRIES, SETTLE_ROUNDS = 6, 10
-LOWER = 1e-3  # of the gap that is asked for: a smaller fall of F is no progress
-GROWTH = 10  # of the sample, until it is a fifth of the rows or as large as this
-SAMPLE_BYTES = 64 * 2**20
-SAME_PRICES = 1e-3  # difference of prices at which their fixed point is found
-SHORT = 1e-6  # largest coefficient of the first model
-PATIENCE, PROGRESS = 15, 1e-3  # passes without a fall of F by this share end the wandering
-STALE, SHRUNK = 100, 0.9  # cuts by which the gap of given labels must shrink to this share
-CCCP_STOP = 0.01  # of the paper's CCCP
+# Relative gaps: to rank initial labels, before labels change, of finalists, of k-means.
+CANDIDATE_GAP, ROUGH_GAP, FINALIST_GAP, RIVAL_GAP = 0.3, 0.1, 0.05, 5e-4
+RELABELLED_GAP = 0.01  # relative gap that ends relabel_every_pass
+FOLLOWED, FINALISTS = 4, 2  # best candidates whose labels are improved: on few rows, on the sample
+PRICE_TRIES, SETTLE_ROUNDS = 6, 10  # most passes for prices, most rounds of a descent
+LEAST_FALL = 1e-3  # times the relative gap: a smaller relative decrease of F is no progress
+GROWTH, SAMPLE_BYTES = 10, 64 * 2**20  # factor between samples, and the size of the largest
+SAME_PRICES = 1e-3  # largest change of prices that counts as none
+SQUARES_WIDTH = 512  # columns up to which the first model is a multiple of the least-squares model
+STEEPNESS = np.geomspace(0.5, 5.0, 30)  # the multiples
+SHORT = 1e-6  # otherwise, the largest coefficient of the first model
+PATIENCE, PROGRESS = 15, 1e-3  # passes without a relative decrease of F by PROGRESS, until it stops
+STALE, SHRUNK = 100, 0.9  # stop if STALE cuts do not reduce the gap to SHRUNK of its value
+CCCP_STOP = 0.01  # relative decrease at which the paper's CCCP stops: its alpha %
 
 
 @dataclass(frozen=True)
 class Task:
-    """An estimator's parameters as the functions below need them."""
+    """Parameters of the search, from those of the estimator."""
 
     penalty: Penalty
     floor: float  # least weight of a cluster
     entropy: float  # tau, the strength of the preference for even sizes
-    tol: float  # relative gap of the result; the paper's epsilon with its nesting
+    tol: float  # relative gap of the result; with the paper's nesting its epsilon, absolute
     max_iter: int  # most passes over the rows of a descent
-    # Called with the objective after every pass; a string that it returns ends the search.
+    # called with the objective after every pass; a string that it returns ends the search
     watch: Callable[[float], str | None]
     features: Any = None  # the map that the rows come from, for a checkpoint
     nesting: str = "labels"  # or "paper"
-    # A simpler penalty, never less than ``penalty``, under which candidates are compared.
+    # a simpler upper bound on ``penalty``, under which initial labels are compared
     opening: Penalty | None = None
 
 
@@ -83,15 +85,12 @@ class Problem:
     ----------
     model : tuple of ndarray
         Coefficients (k, r) and intercepts (k,).
-    prices : ndarray of shape (k,)
-        Added to the model's scores to predict the labels of the cuts.
-    floor_prices : ndarray of shape (k,)
-        The part of the prices that enforces the size floor.
-    ahead : tuple of ndarray
-        The solution of (20): the model that is best for the cuts, which are not all constraints.
+    prices, floor_prices : ndarray of shape (k,)
+        Added to the model's scores to predict labels; the part that enforces the size floor.
+    pool_model : tuple of ndarray
+        The solution of (20): the best model if the cuts of the pool were all constraints.
     objective, bound : float
-        F of the labels at the model, and a lower bound on F of the labels.
-    sizes : ndarray of shape (k,)
+        Objective of the labels at ``model``, and a lower bound on F of the labels.
     history : list of float
         Objective after every pass.
     reason : str or None
@@ -103,7 +102,7 @@ class Problem:
         self.penalty = task.penalty if penalty is None else penalty
         self.prices = self.floor_prices = np.zeros(cuts.k)
         self.model: Model = np.zeros((cuts.k, cuts.rows.shape[1])), np.zeros(cuts.k)
-        self.ahead: Model = self.model
+        self.pool_model: Model = self.model
         self.objective, self.bound = np.inf, -np.inf
         self.sizes = np.zeros(cuts.k)
         self.history: list[float] = []
@@ -120,22 +119,41 @@ class Problem:
         unit = 1.0 if self.task.nesting == "paper" else self.objective
         return self.gap <= self.task.tol * unit
 
-    def hold(self, labels: np.ndarray) -> Problem:
-        """Take labels over, with one cut at a short model in the direction of the cluster means.
+    def hold(self, labels: np.ndarray, factor: Factor | None) -> Problem:
+        """Adopt labels, with one cut at the best multiple of their least-squares model.
 
-        Short, so that every row is within the margin and counts in the cut.
+        Without a factor, the cut is made at a short model in the direction of the cluster means:
+        then every row is within the margin and counts in the cut.
         """
-        cuts = self.cuts
-        coef = cluster_means(cuts.rows, labels, cuts.weights, cuts.k)
-        model = coef * (SHORT / max(float(np.abs(coef).max()), 1e-300)), np.zeros(cuts.k)
-        self.take(cuts.evaluate(*model, fixed=labels.astype(cuts.dtype)))
+        cuts, k, intercept = self.cuts, self.cuts.k, np.zeros(self.cuts.k)
+        if factor is None:
+            coef = cluster_means(cuts.rows, labels, cuts.weights, k)
+            coef *= SHORT / max(float(np.abs(coef).max()), 1e-300)
+        else:
+            unit, named = np.eye(1, cuts.rows.shape[1]), labels[:, None] == np.arange(k)
+            strength = 2.0 * self.penalty.value(unit, intercept)  # in strength/2 |W|^2
+            coef, level = fit_squared(factor, named - 1.0 / k, strength)
+            intercept = level if cuts.constant else intercept
+            found = scores(cuts.rows, coef) + intercept
+            lead = found[named] - np.where(named, -np.inf, found).max(axis=1)
+            losses = factor.shares @ np.maximum(0.0, 1.0 - np.outer(lead, STEEPNESS))
+            costs = self.penalty.value(coef, intercept) * STEEPNESS**2 + losses
+            steep = STEEPNESS[int(np.argmin(costs))]
+            coef, intercept = steep * coef, steep * intercept
+        self.take(cuts.evaluate(coef, intercept, fixed=labels.astype(cuts.dtype)))
         return self
 
-    def follow(self, other: Problem) -> Problem:
-        """Take over the model of a problem on fewer rows, its labels here, and its cuts anew.
+    def change_penalty(self, penalty: Penalty) -> None:
+        """Continue with another penalty or solver, from its solution for the same cuts."""
+        self.penalty, self.reason = penalty, None
+        self._solve_cuts()
+        self.take(self._labelled(self.pool_model, self.prices - self.floor_prices))
 
-        The cuts in use there are found again here, at the models that they came from; without them
-        the first models on all rows would be those of one or two cuts.
+    def continue_from(self, other: Problem) -> Problem:
+        """Adopt the model of a problem on fewer rows, and the labels that it predicts here.
+
+        A cut is then made at every model at which the other problem found a cut that it uses;
+        without them the first models here would be those of one or two cuts.
         """
         self.take(self._labelled(other.model, other.prices - other.floor_prices))
         use = other.cuts.pool.multipliers
@@ -147,7 +165,7 @@ class Problem:
         return self
 
     def widen(self, axes: np.ndarray) -> None:
-        """Write the models in the columns that the axes (r, few) are made of."""
+        """Convert models on principal axes, the columns of ``axes``, to models of all features."""
         self.model = self.model[0] @ axes.T, self.model[1]
         self.cuts.origins = [(coef @ axes.T, level) for coef, level in self.cuts.origins]
 
@@ -159,33 +177,32 @@ class Problem:
         self.prices, self.floor_prices = found.size_prices + found.floor_prices, found.floor_prices
         self.objective = self._value(found)
         self._solve_cuts()
-        self._count()
+        self._end_pass()
 
-    def _count(self) -> None:
-        """Note the objective after a pass; see whether to stop."""
+    def _end_pass(self) -> None:
+        """Record the objective after a pass, and whether to stop."""
         self.history.append(self.objective)
         limit = MAX_ITER if len(self.history) >= self.task.max_iter else None
         self.reason = self.task.watch(self.objective) or self.reason or limit
 
     def _value(self, found: Evaluation) -> float:
-        """Return F of the labels of a pass at its model."""
+        """Return the objective of a pass: its labels at its model."""
         size_term = size_divergence(found.sizes, self.task.entropy)
         return self.penalty.value(*found.model) + found.loss + size_term
 
     def _solve_cuts(self) -> None:
-        """Find the best model for the cuts, and with it the bound."""
-        bound, self.ahead = self.penalty.solve(self.cuts)
+        """Find the best model for the pool of cuts, and the lower bound: problem (20)."""
+        bound, self.pool_model = self.penalty.solve(self.cuts)
         self.bound = bound + size_divergence(self.sizes, self.task.entropy)
 
     def solve(self, gap: float, above: float = np.inf) -> None:
-        """Solve the problem of the labels to a relative gap, or until its bound is ``above``.
+        """Solve the problem of the labels to a relative gap, or until its bound reaches ``above``.
 
-        The next cut is made halfway between the best model and the solution of (20), which alone
-        would oscillate while cuts are few.
+        Cuts are made halfway to the solution of (20), which oscillates while there are few cuts.
         """
         least, since = self.gap, 0
         while self.gap > gap * self.objective and self.bound < above and self.reason is None:
-            point = halfway(self.model, self.ahead)
+            point = halfway(self.model, self.pool_model)
             found = self.cuts.evaluate(*point, fixed=self.cuts.labels)
             self.cuts.add(found)
             self._solve_cuts()
@@ -193,37 +210,38 @@ class Problem:
             if value < self.objective:
                 self.model, self.objective = point, value
             self.cuts.prune()
-            self._count()
+            self._end_pass()
             least, since = (self.gap, 0) if self.gap < SHRUNK * least else (least, since + 1)
             if since >= STALE:
-                self.reason = self.reason or STALLED  # rounding allows no smaller gap
+                self.reason = self.reason or STALLED  # rounding errors prevent a smaller gap
 
     def descend(self, gap: float) -> None:
-        """Solve, relabel, and so on while F falls: CCCP.
+        """Solve and relabel in turn while F falls: CCCP.
 
-        At the end the labels are those of the model, and F that of both.
+        At the end the labels are those that the model predicts.
         """
         for _ in range(SETTLE_ROUNDS):
             while True:
                 self.solve(0.95 * gap)
-                enough = (1.0 - LOWER * gap) * self.objective
+                enough = (1.0 - LEAST_FALL * gap) * self.objective
                 found = self._relabelled(enough)
                 if found.moves is None or self._value(found) > enough:
                     break
                 self.take(found)
                 if self.reason is not None:
                     return
-            # The labels of the model, also if F rises by the rounding to whole rows.
+            # With prices, F may rise a little when the labels become those of the model.
             self.take(found)
             if self.gap <= gap * self.objective or self.reason is not None:
                 return
 
-    def wander(self) -> None:
-        """Add one cut and relabel in every pass; end at the best model that was found.
+    def relabel_every_pass(self) -> None:
+        """Solve, then add one cut and relabel in every pass; return to the best model.
 
         F may rise in between, so this leaves local minima at which :meth:`descend` stops.
         """
-        if self.penalty is not self.task.penalty:  # the simpler one was not below it
+        self.solve(ROUGH_GAP)
+        if self.penalty is not self.task.penalty:  # continue with the lower one
             self.objective -= self.penalty.value(*self.model)
             self.penalty = self.task.penalty
             self.objective += self.penalty.value(*self.model)
@@ -236,29 +254,28 @@ class Problem:
             since = 0 if self.objective < (1.0 - PROGRESS) * lowest else since + 1
             if self.objective < lowest:
                 lowest, best = self.objective, found
-            if self.gap <= WANDERED * self.objective:
+            if self.gap <= RELABELLED_GAP * self.objective:
                 break
-            point = halfway(best.model, self.ahead)
+            point = halfway(best.model, self.pool_model)
         if self.objective > lowest:
             self.take(self.cuts.evaluate(*best.model, best.size_prices, best.floor_prices))
 
     def follow_paper(self) -> None:
-        """Algorithm 1: cuts outside, CCCP inside; it ends when the gap is epsilon at most, (15)."""
+        """Algorithm 1: cuts outside, CCCP inside; it stops at a gap of at most epsilon, (15)."""
         free, lowest, since = np.zeros(self.cuts.k), np.inf, 0
         while self.reason is None:
-            last, steps, point = np.inf, 0, self.ahead
-            while True:  # Algorithm 2: labels, then (20), in turn, while that gains 1 %
+            last, steps, point = np.inf, 0, self.pool_model
+            while True:  # Algorithm 2: labels, then (20), in turn, until it decreases by < 1 %
                 self.cuts.adopt(self._labelled(point, free))
                 bound, point = self.penalty.solve(self.cuts)
                 steps += 1
-                if steps > 1 and last - bound <= CCCP_STOP * abs(last):  # a bound can be negative
-                    break
-                if steps >= self.task.max_iter:
+                settled = steps > 1 and last - bound <= CCCP_STOP * abs(last)  # or increases
+                if settled or steps >= self.task.max_iter:
                     break
                 last = bound
             found = self._labelled(point, free)
             self.cuts.adopt(found)
-            # It stops when the new constraint is violated by epsilon at most: before it is added.
+            # The stopping rule (15) needs the bound without the new constraint.
             bound = self.penalty.solve(self.cuts)[0]
             self.take(replace(found, moves=None))
             self.bound = bound
@@ -272,15 +289,14 @@ class Problem:
                 self.reason = self.reason or STALLED
         if self.objective > lowest:
             self.take(self.cuts.evaluate(*best.model, best.size_prices, best.floor_prices))
-        if not self.solved:  # the labels of the best model are held, and its problem solved
+        if not self.solved:  # it stalled, or reached a limit, which also ends this descent
             self.reason = None if self.reason == STALLED else self.reason
             self.descend(self.task.tol / self.objective)
 
     def _relabelled(self, enough: float) -> Evaluation:
-        """Return the pass whose labels have the lowest F at the model.
+        """Return the pass at the model whose labels have the lowest objective.
 
-        The search for prices ends when F is ``enough``.
-        The best prices for even sizes are a fixed point: the sizes that they lead to ask for them.
+        The search for the fixed point of prices and sizes ends if the objective is ``enough``.
         """
         tau, lowest = self.task.entropy, np.inf
         size_prices = divergence_prices(self.sizes, tau)
@@ -300,16 +316,19 @@ class Problem:
         """Return a pass with free labels that respect the size floor."""
         if not self.floor_prices.any():
             found = self.cuts.evaluate(*model, size_prices)
-            if found.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+            if self._keeps_floor(found.sizes):
                 return found
         return self.cuts.evaluate(*model, size_prices, self._floor_prices(model, size_prices))
+
+    def _keeps_floor(self, sizes: np.ndarray) -> bool:
+        return bool(sizes.min() >= self.task.floor * (1.0 - 1e-9))
 
     def _floor_prices(
         self, model: Model, size_prices: np.ndarray, exact: bool = False, more: float = 1.0
     ) -> np.ndarray:
-        """Return prices for the least size of every cluster, found on ``PROBE_ROWS`` at most.
+        """Return prices for the size floor, from at most ``PROBE_ROWS`` rows unless ``exact``.
 
-        ``more`` multiplies the least size, if prices from the probe were too low for all rows.
+        ``more`` multiplies the floor, if prices from an earlier probe were too low for all rows.
         """
         cuts, n, (coef, intercept) = self.cuts, self.cuts.rows.shape[0], model
         rows, weights, known, floor = cuts.rows, cuts.weights, cuts.known, self.task.floor
@@ -322,209 +341,206 @@ class Problem:
             floor = min(floor, weights.sum() / cuts.k)
         return floor_prices(scores(rows, coef) + intercept + size_prices, weights, floor, known)
 
-    def fill(self) -> None:
-        """Find prices on all rows if those of the probe missed the floor."""
-        reached = self.sizes.min() >= self.task.floor * (1.0 - 1e-9)
-        if reached or self.cuts.rows.shape[0] <= PROBE_ROWS:
+    def enforce_floor(self) -> None:
+        """Find prices on all rows if those of the probe leave a cluster below the floor."""
+        if self._keeps_floor(self.sizes) or self.cuts.rows.shape[0] <= PROBE_ROWS:
             return
         size_prices = self.prices - self.floor_prices
-        # If the rows do not fit into memory, their scores may not, either.
-        blocked = not self.cuts.rows.source.in_memory
+        blocked = not self.cuts.rows.source.in_memory  # their scores may not fit into memory either
         for more in (1.1, 1.3, 1.6, 2.0) if blocked else (1.0,):
             floor_prices = self._floor_prices(self.model, size_prices, exact=not blocked, more=more)
             found = self.cuts.evaluate(*self.model, size_prices, floor_prices)
-            if found.sizes.min() >= self.task.floor * (1.0 - 1e-9):
+            if self._keeps_floor(found.sizes):
                 break
         self.take(found)
 
 
-def halfway(model: Model, ahead: Model) -> Model:
-    """Return the model halfway between the best one and the solution of (20)."""
-    return 0.5 * (model[0] + ahead[0]), 0.5 * (model[1] + ahead[1])
+def halfway(first: Model, second: Model) -> Model:
+    """Return the mean of two models."""
+    return 0.5 * (first[0] + second[0]), 0.5 * (first[1] + second[1])
 
 
 def search(
     cuts: LabelledCuts,
     task: Task,
     raw: RowSource | None,
-    *,
     given: np.ndarray | None,
     init: str,
     n_init: int | str,
     adapt: bool,
     rng: np.random.Generator,
 ) -> tuple[Problem, dict[str, Any]]:
-    """Return the problem of the lowest F that was found, and how candidates compare.
+    """Return the problem of the lowest F that was found, and fitted attributes of the search.
 
-    Parameters
-    ----------
-    cuts : LabelledCuts
-        All rows; no cuts yet.
-    task : Task
-    raw : RowSource or None
-        The rows before they were mapped, for k-means; None for k-means on the mapped rows.
-    given : ndarray of shape (n,) or None
-        Labels to start from instead.
-    init : {"auto", "k-means", "random"}
-    n_init : int or "auto"
-        Labels that the search for candidates starts from.
-    adapt : bool
-        Whether a preference for even sizes that is too weak for these rows is made stronger.
-    rng : numpy Generator
+    k-means uses the ``raw`` rows, or the features if there are none. ``given`` labels replace all
+    other initial labels. ``adapt`` raises a preference for even sizes that is too weak.
     """
-    some, task_there, at = subsample(cuts, task, SAMPLE_ROWS, rng)
-    few, task_few, within = subsample(some, task_there, START_ROWS, rng)
+    some, task_some, at = subsample(cuts, task, SAMPLE_ROWS, rng)
+    few, task_few, within = subsample(some, task_some, CANDIDATE_ROWS, rng)
     points = some.rows if raw is None else Rows(raw.sample(at))
     seen = np.arange(len(at)) if some is cuts else within
-    kmeans = kmeans_partition(points, some.weights, some.k, rng, seen, KMEANS_RUNS)
-    kmeans = held(some, kmeans, task_there)
+    kmeans = kmeans_partition(points, some.weights, some.k, rng, seen, RIVAL_RUNS)
+    kmeans = feasible(some, kmeans, task_some)
+    factor = least_squares_factor(some, task)
     if adapt:
-        rival = Problem(some.fresh(), task_there, task.opening).hold(kmeans)
-        rival.solve(OPENING)
+        rival = Problem(some.fresh(), task_some, task.opening).hold(kmeans, factor)
+        rival.solve(ROUGH_GAP)
         tau = strong_enough(task.entropy, some.k, rival.objective)
-        task, task_there, task_few = (replace(t, entropy=tau) for t in (task, task_there, task_few))
+        task, task_some, task_few = (replace(t, entropy=tau) for t in (task, task_some, task_few))
     rivals, axes, paper = [kmeans], None, task.nesting == "paper"
     if given is None:
-        if not paper and getattr(task.penalty, "mean", None) is None:
+        if not paper and task.penalty.mean is None:
             few, axes = narrowed(few)
         starts = label_starts(
             few.rows, few.weights, few.k, rng, known=np.asarray(few.known),
             kmeans=kmeans[within], init=init, n_init=n_init, floor=task_few.floor,
         )  # fmt: skip
-        kept = [held(few, labels, task_few) for labels in starts]
+        kept = [feasible(few, labels, task_few) for labels in starts]
         candidates = list({canonical(labels).tobytes(): labels for labels in kept}.values())
     else:
-        few, task_few = some, task_there
-        candidates = [held(some, given[at], task_there)]
+        few, task_few = some, task_some
+        candidates = [feasible(some, given[at], task_some)]
         rivals += candidates
-    # The candidates' criterion prefers even sizes. If F does not, their descents end close to one
-    # another; kicks of the best labels find a lower F.
+    # Initial labels are chosen by a criterion that prefers even sizes. If F does not, they lead to
+    # nearly the same labels; kicks of the best labels then find a lower F.
     n_starts = N_STARTS if isinstance(n_init, str) else n_init
     n_kicks = 0 if task.entropy or given is not None else n_starts // 2
-    ranked, objectives = explored(candidates, few, task_few, n_kicks, rng)
+    few_factor = factor if few is some else least_squares_factor(few, task)
+    ranked, objectives = ranked_candidates(candidates, few, task_few, few_factor, n_kicks, rng)
     finalists = []
     for problem in ranked[: 1 if paper else FINALISTS]:
-        finalists.append(problem)
+        if axes is not None:
+            problem.widen(axes)
         if few is not some:
-            if axes is not None:
-                problem.widen(axes)
-            problem = Problem(some.fresh(), task_there).follow(problem)
-            finalists[-1] = problem
-        elif paper:
+            problem = Problem(some.fresh(), task_some).continue_from(problem)
+        finalists.append(problem)
+        if few is some and paper:  # follow_paper has been called
             break
         problem.history, problem.reason = [], None
-        problem.follow_paper() if paper else problem.descend(FOLLOWED)
+        problem.follow_paper() if paper else problem.descend(FINALIST_GAP)
     best = min(finalists, key=lambda problem: problem.objective)
     if not paper:
         best.descend(task.tol)
-    best, compared = promised(best, rivals, some, task_there)
-    if some is not cuts:
-        best = followed_on_all(best, cuts, task, rng)
+    best, compared = compared_with_rivals(best, rivals, some, task_some, factor)
+    if some is cuts:
+        best.enforce_floor()
+    else:
+        best = continued_on_all(best, cuts, task, rng)
     return best, {"restart_objectives_": np.array(objectives), "compared_with_kmeans_": compared,
                   "size_entropy_": task.entropy}  # fmt: skip
 
 
-def explored(
+def ranked_candidates(
     candidates: list[np.ndarray],
     cuts: LabelledCuts,
     task: Task,
+    factor: Factor | None,
     n_kicks: int,
     rng: np.random.Generator,
 ) -> tuple[list[Problem], list[float]]:
     """Return problems on few rows by rising F, and the objective of each candidate's labels.
 
-    Only the best candidates are followed. Kicks end after ``n_kicks`` in a row without progress.
+    Only the best candidates go through ``relabel_every_pass``. The best one of all is then kicked,
+    until ``n_kicks`` kicks in a row have not lowered F.
     """
-    opened: list[Problem] = []
-    above = np.inf
-    # Callbacks are called for passes in order.
-    n_jobs = 1 if hasattr(task.watch, "context") else cuts.rows.n_jobs
+    n_jobs = 1 if hasattr(task.watch, "context") else cuts.rows.n_jobs  # callbacks need an order
+    problems: list[Problem] = []
+    above, paper = np.inf, task.nesting == "paper"
 
     def begun(labels: np.ndarray) -> Problem:
-        problem = Problem(cuts.fresh(), task, task.opening).hold(labels)
-        if task.nesting == "paper":
+        problem = Problem(cuts.fresh(), task, task.opening).hold(labels, factor)
+        if paper:
             problem.follow_paper()
-        else:  # no further than it takes to see that others are better
-            problem.solve(OPENING, above=above)
+        else:  # until the bound shows that enough others are better
+            problem.solve(CANDIDATE_GAP, above=above)
         return problem
 
-    for at in range(0, len(candidates), WANDERERS):
-        opened += in_order(begun, candidates[at : at + WANDERERS], n_jobs)
-        objectives = [problem.objective for problem in opened]
-        above = sorted(objectives)[WANDERERS - 1] if len(opened) >= WANDERERS else np.inf
-    ranked = [opened[at] for at in np.argsort(objectives, kind="stable")]
-    if task.nesting == "paper":
+    for at in range(0, len(candidates), FOLLOWED):
+        problems += in_order(begun, candidates[at : at + FOLLOWED], n_jobs)
+        objectives = sorted(problem.objective for problem in problems)
+        above = objectives[FOLLOWED - 1] if len(objectives) >= FOLLOWED else np.inf
+    objectives = [problem.objective for problem in problems]
+    ranked = sorted(problems, key=lambda problem: problem.objective)
+    if paper:
         return ranked, objectives
-    ranked = ranked[:WANDERERS]
-    run_all(Problem.wander, ranked, n_jobs)
+    ranked = ranked[:FOLLOWED]
+    run_all(Problem.relabel_every_pass, ranked, n_jobs)
     problem = ranked[-1]
     ranked.sort(key=lambda problem: problem.objective)
     since = 0
     while since < n_kicks and problem.reason in (None, MAX_ITER):
         best = ranked[0]
         labels = kicked(best.cuts.host_labels(), np.asarray(cuts.known) >= 0, cuts.k, rng)
-        problem = Problem(cuts.fresh(), task, task.opening).hold(held(cuts, labels, task))
-        problem.solve(OPENING)
-        problem.wander()
+        problem = Problem(cuts.fresh(), task, task.opening)
+        problem.hold(feasible(cuts, labels, task), factor).relabel_every_pass()
         since = 0 if problem.objective < (1.0 - PROGRESS) * best.objective else since + 1
         ranked = sorted([*ranked, problem], key=lambda problem: problem.objective)
     return ranked, objectives
 
 
-def followed_on_all(
+def continued_on_all(
     best: Problem, cuts: LabelledCuts, task: Task, rng: np.random.Generator
 ) -> Problem:
-    """Follow the best problem of a sample on larger samples, then on all rows."""
+    """Continue the best problem of a sample on larger samples, then on all rows."""
     size, n, row_bytes = SAMPLE_ROWS, *cuts.rows.shape
     row_bytes *= cuts.rows.dtype.itemsize
     some = None
     while some is not cuts:
         size *= GROWTH
         more = size if size <= n / 5 and size * row_bytes <= SAMPLE_BYTES else n
-        some, task_there, _ = subsample(cuts, task, more, rng)
+        some, task_some, _ = subsample(cuts, task, more, rng)
         try:
-            best = Problem(some, task_there).follow(best)
+            best = Problem(some, task_some).continue_from(best)
             best.follow_paper() if task.nesting == "paper" else best.descend(task.tol)
-            best.fill()
+            best.enforce_floor()
         except SchedulerLost as lost:
             lost.found = task.features, best.model[0], best.model[1] + best.prices
             raise
     return best
 
 
-def promised(
-    best: Problem, rivals: list[np.ndarray], cuts: LabelledCuts, task: Task
+def compared_with_rivals(
+    best: Problem,
+    rivals: list[np.ndarray],
+    cuts: LabelledCuts,
+    task: Task,
+    factor: Factor | None,
 ) -> tuple[Problem, dict[str, float]]:
-    """Return a problem whose F is not above that of rival labels, and how k-means compares."""
-    compared: dict[str, float] = {}
-    mine = best.cuts.host_labels()
-    for number, labels in enumerate(rivals):
+    """Return a problem whose F is at most that of the rivals, and how the first one compares."""
+    lowest = []
+    for labels in rivals:
         rival = best
-        if (canonical(labels) != canonical(mine)).any():
-            rival = Problem(cuts.fresh(), task).hold(labels)
-            rival.solve(COMPARED, above=best.objective)
+        if (canonical(labels) != canonical(best.cuts.host_labels())).any():
+            rival = Problem(cuts.fresh(), task).hold(labels, factor)
+            rival.solve(RIVAL_GAP, above=best.objective)
         elif task.nesting != "paper":
-            best.descend(COMPARED)
-        if number == 0:
-            ari = float(adjusted_rand_score(mine, labels))
-            compared = {"objective": rival.objective, "ari": ari}
+            best.descend(RIVAL_GAP)
+        lowest.append(rival.objective)
         if rival.objective < best.objective and task.nesting != "paper":
-            rival.descend(COMPARED)
-            if rival.objective < best.objective:
-                best = rival
-    return best, compared
+            rival.descend(RIVAL_GAP)
+            best = min(best, rival, key=lambda problem: problem.objective)
+    ari = float(adjusted_rand_score(best.cuts.host_labels(), rivals[0]))
+    return best, {"objective": lowest[0], "ari": ari}
 
 
-def held(cuts: LabelledCuts, labels: np.ndarray, task: Task) -> np.ndarray:
-    """Return labels that agree with known ones and keep the size floor, changed as needed."""
-    known = np.asarray(cuts.known)
-    return held_labels(cuts.rows, labels, cuts.weights, known, cuts.k, task.floor)
+def least_squares_factor(cuts: LabelledCuts, task: Task) -> Factor | None:
+    """Return the factorisation for least-squares models; None if rows are wide or (16) applies."""
+    wide = cuts.rows.is_sparse or cuts.rows.shape[1] > SQUARES_WIDTH
+    if wide or task.penalty.mean is not None or task.nesting == "paper":
+        return None
+    return factorise(cuts.rows, cuts.weights)
+
+
+def feasible(cuts: LabelledCuts, labels: np.ndarray, task: Task) -> np.ndarray:
+    """Return the labels, changed if they contradict known ones or the size floor."""
+    given = cuts.weights, np.asarray(cuts.known), cuts.k, task.floor
+    return held_labels(cuts.rows, labels, *given)
 
 
 def subsample(
     cuts: LabelledCuts, task: Task, size: int, rng: np.random.Generator
 ) -> tuple[LabelledCuts, Task, np.ndarray]:
-    """Return cuts on so many random rows, the task with the floor in proportion, and the rows."""
+    """Return ``size`` random rows without cuts, the task with its floor scaled, and row numbers."""
     few = sampled_rows(cuts.known, size, rng)
     if len(few) == cuts.rows.shape[0]:
         return cuts, task, few

@@ -1,53 +1,210 @@
-"""Probabilities of the clusters of a row, from its scores and the clusterings of subsamples.
+r"""Confidence in the cluster of a row: clusterings of subsamples, calibration, and outliers.
 
 A margin orders the rows of a cluster, but its value is not calibrated: a spurious cluster can have
 wide margins, too. The probability of a row's own cluster is therefore the fraction of rows that
-keep their cluster in the subsamples, fitted for each cluster by isotonic regression on the
-leave-one-out margin; within each step of that curve it rises from the level below. The other
+keep their cluster in clusterings of subsamples, fitted for each cluster by isotonic regression on
+the leave-one-out margin; within each step of that curve it rises from the level below. The other
 clusters share the rest by a softmax of their scores; its temperature is the maximum likelihood
 estimate on the rows that changed their cluster.
+
+An outlier is a row that is isolated, compared with its neighbours:
+
+.. math::
+    s(x) = d_q(x) \,/\, \operatorname{quartile}_{j \in N_q(x)} d_q(x_j)
+
+:math:`N_q` are the q nearest fitted rows other than the row itself and :math:`d_q` the distance to
+the last of them, in the metric of the model: between the points of the Gaussian kernel (whitened if
+the model whitens), else between the feature vectors of the kernel, :math:`|\phi(x) - \phi(x')|`.
+The ratio treats wide and narrow clusters alike (as the local outlier factor of Breunig et al.
+2000); the lower quartile, unlike a mean, is that of a cluster even if half of the neighbours are
+outliers, too.
+
+The p-value of a row is the fraction of fitted rows with a score at least as large (a conformal
+p-value: of rows like the fitted ones, one in a hundred is below .01). Fitted rows that are far
+beyond the others are no reference for it: those beyond a fence, which rows with an exponential tail
+of log s would pass once in 6,000 times. Beyond the fence, the p-value is that of such a tail, so
+that a few fitted rows are enough to tell a distant row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment, minimize_scalar
 from scipy.special import log_softmax
 from sklearn.isotonic import isotonic_regression
+from sklearn.metrics.pairwise import euclidean_distances
 
 from .._core.dedup import FitInput
+from .._core.features import kernel_diagonal, negative_squares
+from .._core.init import agreement
 from .._core.model import Decided, Model, decisions, lead_of, margin_block
 from .._core.rows import Block
-from .._data.source import BlockResult, RowSource
-from ._outliers import Outliers, outlier_block, scored_block
-from ._resampling import Resamples, rematched
+from .._data.source import TILE, BlockResult, RowSource
+from .._threads import one_thread, run_all
+from ._graph import MixedMap
+from ._numba_kernel import distances_to, nearest
+from ._settings import neighbour_count
+from ._similarity import STRIP
 
 COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
 AHEAD = 1e-6  # relative lead of a row's own cluster over equally probable ones
+CENTRE, UPPER = 0.5, 0.9  # quantiles of log s that give location and scale, robust to 10 % noise
+FENCE = 5.0  # in units of their difference
+LEAST_SCALE = 0.05  # of log s
+LEAST_SPACING = 1e-3  # of the median spacing
+ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
+SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
+
+
+# -- subsamples ------------------------------------------------------------------------------------
+
+
+class Resamples:
+    """Calibration and stability of a fit, from subsamples that are clustered when first needed.
+
+    A copy by pickle has the results, not the rows.
+    """
+
+    def __init__(self, compute: Callable[[], tuple[Any, float]], order: np.ndarray | None = None):
+        self._compute: Callable[[], tuple[Any, float]] | None = compute
+        self._order = order
+
+    def renumbered(self, order: np.ndarray) -> Resamples:
+        """Return the same with the clusters in this order."""
+        assert self._compute is not None and self._order is None
+        return Resamples(self._compute, order)
+
+    def found(self) -> tuple[Any, float]:
+        """Return the calibration and the stability."""
+        compute = self._compute  # another thread may be here, too, and find the same
+        if compute is not None:
+            with one_thread():
+                calibration, stability = compute()
+            if self._order is not None:
+                calibration = calibration.renumbered(self._order)
+            self._found = calibration, stability
+            self._compute = None
+        return self._found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"found": self.found()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._compute, self._found = None, tuple(state["found"])
+
+
+def subsamples(
+    n: int, count: int, rng: np.random.Generator, share: float = SHARE
+) -> list[np.ndarray]:
+    """Random rows without replacement, sorted, ``count`` times."""
+    size = max(int(share * n), 1)
+    return [np.sort(rng.choice(n, size, replace=False)) for _ in range(count)]
+
+
+def crossed(first: np.ndarray, second: np.ndarray, k: int) -> np.ndarray:
+    """How many rows are in cluster a of the first and b of the second labelling, (k, k)."""
+    return np.bincount(first * k + second, minlength=k * k).reshape(k, k)
+
+
+def matched(reference: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Labels renamed so that they agree with the reference on as many rows as possible."""
+    renamed: np.ndarray = linear_sum_assignment(-crossed(labels, reference, k))[1][labels]
+    return renamed
+
+
+def worst_overlap(first: np.ndarray, second: np.ndarray, k: int) -> float:
+    """Least Jaccard index over the clusters, each beside its counterpart.
+
+    A cluster with an index below 1/2 counts as dissolved (Hennig 2008).
+    """
+    common = crossed(first, second, k)
+    either = common.sum(axis=1)[:, None] + common.sum(axis=0)[None, :] - common
+    overlap = common / np.maximum(either, 1)
+    return float(overlap[linear_sum_assignment(-overlap)].min())
+
+
+def pair_agreement(resampled: Iterable[np.ndarray], k: int) -> np.ndarray:
+    """Adjusted Rand index and worst overlap of every pair of resamples, (n_pairs, 2)."""
+    found = []
+    for a, b in combinations(resampled, 2):
+        both = (a >= 0) & (b >= 0)
+        found.append((agreement(a[both], b[both], k), worst_overlap(a[both], b[both], k)))
+    return np.array(found).reshape(-1, 2)
+
+
+def rematched(labels: np.ndarray, resampled: np.ndarray, k: int) -> np.ndarray:
+    """Labels of the resamples, each renamed to agree with the labels; -1 where not drawn.
+
+    Examples
+    --------
+    >>> rematched(np.array([0, 0, 1, 1]), np.array([[1, 1, 0, -1], [0, 1, 1, -1]]), 2)
+    array([[ 0,  0,  1, -1],
+           [ 0,  1,  1, -1]])
+    """
+    renamed = np.full(resampled.shape, -1)
+    for row, found in zip(renamed, resampled):
+        drawn = np.flatnonzero(found >= 0)
+        row[drawn] = matched(labels[drawn], found[drawn], k)
+    return renamed
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A second clustering that the search found.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        Labels, matched to ``labels_``; -1 for rows that were not in the fit.
+    agreement : float
+        Adjusted Rand index with ``labels_``.
+    shortfall : float
+        Relative difference of its objective to the best.
+    """
+
+    labels: np.ndarray
+    agreement: float
+    shortfall: float
+
+
+def alternative_clusterings(
+    labels: np.ndarray, places: np.ndarray, others: list[tuple[float, np.ndarray]], k: int
+) -> list[Alternative]:
+    """Return the best of other clusterings that differs from the labels, if there is one.
+
+    ``others`` are the shortfalls and labels of the fitted rows; ``places`` says which of them each
+    row is, or -1.
+    """
+    rows = np.flatnonzero(places >= 0)
+    for shortfall, other in others:
+        mine, theirs = labels[rows], other[places[rows]]
+        alike = agreement(mine, theirs, k)
+        if alike < ALIKE:
+            renamed = np.full(len(labels), -1)
+            renamed[rows] = matched(mine, theirs, k)
+            return [Alternative(renamed, alike, shortfall)]
+    return []
+
+
+# -- calibration -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """For every cluster, its probability at rising margins; between them it is interpolated.
+    """For every cluster, its probability at rising margins; between them it is interpolated."""
 
-    Attributes
-    ----------
-    margins, levels : tuple of ndarray
-        One pair of arrays of the same length per cluster, both rising.
-    temperature : float
-        Of the softmax of the other clusters.
-    held_out : ndarray of shape (m, k)
-        Leave-one-out scores of the fitted rows.
-    """
-
+    # margins, levels: a pair of arrays of the same length for each cluster, both rising
     margins: tuple[np.ndarray, ...]
     levels: tuple[np.ndarray, ...]
-    temperature: float
-    held_out: np.ndarray
+    temperature: float  # of the softmax of the other clusters
+    held_out: np.ndarray  # (m, k): leave-one-out scores of the fitted rows
 
     def renumbered(self, order: np.ndarray) -> Calibration:
         """Return the calibration with the clusters in this order."""
@@ -68,15 +225,7 @@ class Calibration:
         return out
 
     def probabilities(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Probabilities (n, k) of all clusters; the largest is that of the labels.
-
-        Examples
-        --------
-        >>> held_out = np.zeros((1, 3))
-        >>> model = Calibration((np.zeros(1),) * 3, (np.full(1, 0.4),) * 3, 0.5, held_out)
-        >>> model.probabilities(np.array([[1.0, 0.5, 0.0]]), np.array([0])).round(2)
-        array([[0.4, 0.4, 0.2]])
-        """
+        """Probabilities (n, k) of all clusters; the largest is that of the labels."""
         rows, k = np.arange(len(labels)), scores.shape[1]
         own = self.confidence(lead_of(scores, labels), labels)
         if k == 1:
@@ -101,25 +250,9 @@ def _log_shares(scores: np.ndarray, labels: np.ndarray, temperature: float) -> n
 
 
 def calibrate(scores: np.ndarray, labels: np.ndarray, resampled: np.ndarray) -> Calibration:
-    """Probabilities as a function of scores.
+    """Return the calibration of leave-one-out scores (n, k) by the labels in subsamples.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n, k)
-        Leave-one-out scores of each row.
-    labels : ndarray of shape (n,)
-    resampled : ndarray of shape (n_resamples, n)
-        Labels of the same rows in the subsamples, in any numbering; -1 if a row was not drawn.
-
-    Examples
-    --------
-    >>> labels = np.array([0, 0, 0, 1, 1, 1])
-    >>> resampled = np.array([[0, 1, 0, 1, 1, 1], [1, 0, 1, 0, 0, 0]])
-    >>> margins = np.array([0.9, 0.1, 0.8, 0.2, 0.9, 0.3])
-    >>> scores = np.where(labels[:, None] == np.arange(2), margins[:, None], 0.0)
-    >>> surer = calibrate(scores, labels, resampled)
-    >>> surer.confidence(np.array([0.1, 0.9, 0.9]), np.array([0, 0, 1])).round(2)
-    array([0.5 , 0.8 , 0.93])
+    ``resampled`` (n_resamples, n) are in any numbering; -1 if a row was not drawn.
     """
     k = scores.shape[1]
     found = rematched(labels, resampled, k)
@@ -181,33 +314,207 @@ def _temperature(scores: np.ndarray, labels: np.ndarray, found: np.ndarray) -> f
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
+# -- outliers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """Scores of the fitted rows, which others are compared with."""
+
+    n_neighbors: int
+    level: float  # p-value from which on a row is no outlier
+    spacing: np.ndarray  # (m,): d_q of each fitted row
+    scores: np.ndarray  # (m,): s of each fitted row
+    # reference, above: (r,) and (r + 1,): rising scores within the fence, and the weight of those
+    # at least as large
+    reference: np.ndarray
+    above: np.ndarray
+    unit: float  # weight of a new row
+    # centre, scale: of log s
+    centre: float
+    scale: float
+
+    def of_rows(self, fmap: MixedMap, X: Any) -> np.ndarray:
+        """Scores and p-values (n, 2) of raw rows; fitted ones are compared with the others."""
+        found = []
+        for rows in (X[i : i + TILE] for i in range(0, X.shape[0], TILE)):
+            if self.has_neighbours_of(fmap):
+                near = (tile := fmap.tile(rows)).neighbours()
+                found.append((near, metric_distances(fmap, rows, near), tile.own))
+            else:
+                found.append((*spacings(fmap, rows, self.n_neighbors), fmap.own_places(rows)))
+        return self.compared(*map(np.concatenate, zip(*found)))
+
+    def has_neighbours_of(self, fmap: MixedMap) -> bool:
+        """Whether the nearest fitted rows are those that the scores of the clusters depend on."""
+        dense = fmap.kernels[0].kernel == "rbf" and not sparse.issparse(fmap.landmarks)
+        return dense and self.n_neighbors == fmap.n_neighbors
+
+    def compared(
+        self, neighbours: np.ndarray, distances: np.ndarray, own: np.ndarray
+    ) -> np.ndarray:
+        """The same of rows whose nearest fitted rows, and distances to the last, are known."""
+        scores = distances / lower_quartile(self.spacing[neighbours])
+        scores = np.where(own >= 0, self.scores[own], scores)
+        return np.column_stack([scores, self.p_values(scores, own >= 0)])
+
+    def p_values(self, scores: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+        """Fraction of fitted rows, and the row itself, with scores as large."""
+        new = np.where(fitted, 0.0, self.unit)
+        count = self.above[np.searchsorted(self.reference, scores)]
+        ranked = (count + new) / (self.above[0] + new)
+        steps = (np.log(np.maximum(scores, 1e-300)) - self.centre) / self.scale
+        # The exponential tail through both quantiles.
+        tail = (1.0 - CENTRE) * ((1.0 - UPPER) / (1.0 - CENTRE)) ** np.maximum(steps, 0.0)
+        return np.asarray(np.where(steps > FENCE, np.minimum(ranked, tail), ranked))
+
+    @property
+    def fitted_flags(self) -> np.ndarray:
+        """Whether each fitted row is an outlier."""
+        flags = self.p_values(self.scores, np.ones(len(self.scores), bool)) <= self.level
+        return np.asarray(flags)
+
+    def typicality(self, p_values: np.ndarray) -> np.ndarray:
+        """1 for rows that are no outliers, falling to 0 with the p-value of the others."""
+        return np.asarray(np.minimum(p_values, self.level) / self.level)
+
+
+def fit_outliers(
+    fmap: MixedMap, X: Any, weights: np.ndarray, n_clusters: int, level: float, n_jobs: int = 1
+) -> Outliers:
+    """Scores of the raw rows X, which are the landmarks of the map, each without itself."""
+    m = X.shape[0]
+    q = max(1, min(neighbour_count(m, n_clusters), m - 1))
+    neighbours, spacing = np.zeros((m, q), np.int64), np.ones(m)
+
+    def strip(i: int) -> None:
+        tile = slice(i, min(i + STRIP, m))
+        neighbours[tile], spacing[tile] = spacings(fmap, X[tile], q, first=i)
+
+    run_all(strip, range(0, m if m > 1 else 0, STRIP), n_jobs)
+    positive = spacing[spacing > 0]
+    usual = float(np.median(positive)) if len(positive) else 1.0
+    spacing = np.maximum(spacing, LEAST_SPACING * usual)
+    scores = spacing / lower_quartile(spacing[neighbours])
+    order = np.argsort(scores)
+    values = np.log(np.maximum(scores[order], 1e-300))
+    held = np.cumsum(weights[order]) / weights.sum()
+    centre, upper = (float(values[np.searchsorted(held, at - 1e-12)]) for at in (CENTRE, UPPER))
+    scale = max(upper - centre, LEAST_SCALE)
+    order = order[values <= centre + FENCE * scale]
+    above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+    unit = float(weights.min())
+    return Outliers(q, level, spacing, scores, scores[order], above, unit, centre, scale)
+
+
+def lower_quartile(values: np.ndarray) -> np.ndarray:
+    """An element of every row with a quarter of them below it."""
+    quarter = values.shape[1] // 4
+    return np.asarray(np.partition(values, quarter, axis=1)[:, quarter])
+
+
+def spacings(fmap: MixedMap, X: Any, count: int, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest fitted rows (n, count) of a tile of raw rows, and the distance to the last of them.
+
+    ``first`` is the fitted row that the first row is (and so on), which is not its own neighbour.
+    """
+    kernel, neighbours = fmap.kernels[0], np.empty((X.shape[0], count), np.int64)
+    X = X.toarray() if fmap.dense and sparse.issparse(X) else X
+    if kernel.kernel != "rbf":
+        return _kernel_spacings(fmap, X, neighbours, first)
+    points, landmarks = kernel.points(X), kernel.landmarks
+    if sparse.issparse(points):
+        closeness = -euclidean_distances(points, landmarks, squared=True)
+    else:
+        closeness = negative_squares(*kernel.sides(X)[:2])
+    nearest(closeness, first, neighbours)
+    return neighbours, _last_distances(points, landmarks, neighbours)
+
+
+def _last_distances(points: Any, landmarks: Any, neighbours: np.ndarray) -> np.ndarray:
+    """Distances to the last of the neighbours, more precise than those of the search."""
+    last = np.ascontiguousarray(neighbours[:, -1])
+    if sparse.issparse(points):
+        apart = points - landmarks[last]
+        return np.sqrt(np.asarray(apart.multiply(apart).sum(axis=1), np.float64).ravel())
+    found = np.empty(len(points))
+    distances_to(*map(np.ascontiguousarray, (points, landmarks)), last, found)
+    return found
+
+
+def metric_distances(fmap: MixedMap, X: Any, neighbours: np.ndarray) -> np.ndarray:
+    """Distances of raw rows to the last of their neighbours, by the first kernel."""
+    points = fmap.kernels[0].points(X.toarray() if sparse.issparse(X) else X)
+    return _last_distances(points, fmap.landmarks, neighbours)
+
+
+def _kernel_spacings(
+    fmap: MixedMap, X: Any, neighbours: np.ndarray, first: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same in the feature space of the kernel."""
+    kernel, rows = fmap.kernels[0], np.arange(len(neighbours))
+    K = kernel.kernel_values(X).astype(np.float64)
+    nearest(2.0 * K - fmap.diagonal, first, neighbours)
+    last = neighbours[:, -1]
+    if kernel.kernel != "precomputed":
+        own = kernel_diagonal(kernel.points(X), kernel.kernel, kernel.params)
+    elif first >= 0:
+        own = fmap.diagonal[first + rows]
+    else:
+        # Not in the matrix: that of the nearest row, or more by the inequality of Cauchy-Schwarz.
+        used = fmap.diagonal > 1e-12 * fmap.diagonal.max()
+        least = (K[:, used] ** 2 / fmap.diagonal[used]).max(axis=1, initial=0.0)
+        own = np.maximum(fmap.diagonal[neighbours[:, 0]], least)
+    return neighbours, np.sqrt(np.maximum(own + fmap.diagonal[last] - 2.0 * K[rows, last], 0.0))
+
+
+def scored_block(
+    block: Block, _parts: Any, coef: np.ndarray, levels: np.ndarray, _paths: Any, outliers: Outliers
+) -> BlockResult:
+    """Block function: scores of the clusters, score as an outlier and p-value, in one search."""
+    columns, metric = block.send(coef.T), block.features.metric
+    parts = []
+    for where, tile in block.tiles():
+        scores, neighbours = tile.scores_and_neighbours(columns)
+        distances = metric_distances(metric, block.data[where], neighbours)
+        parts.append((scores, neighbours, distances, tile.own))
+    scores, *found = map(np.concatenate, zip(*parts))
+    return (), np.hstack([scores.astype(np.float64) + levels, outliers.compared(*found)])
+
+
+def outlier_block(block: Block, _parts: Any, *_model: Any, outliers: Outliers) -> BlockResult:
+    """Block function: score and p-value of every row."""
+    return (), outliers.of_rows(block.features.metric, block.data)
+
+
+# -- rows in blocks --------------------------------------------------------------------------------
+
+
 def probability_block(
     block: Block, parts: Any, *model: Any, calibration: Calibration
 ) -> BlockResult:
     """Block function: probabilities of the clusters, by leave-one-out scores of fitted rows."""
     scores = margin_block(block, parts, *model)[1]
-    return (), calibration.of_scores(scores, block.features.own_places(block.data))
+    return (), calibration.of_scores(scores, block.features.metric.own_places(block.data))
 
 
 def certainty_block(
-    block: Block,
-    parts: Any,
-    *model: Any,
-    calibration: Calibration,
-    outliers: Outliers,
-    with_scores: bool,
-) -> BlockResult:
+    block: Block, parts: Any, coef: np.ndarray, levels: np.ndarray, paths: Any,
+    calibration: Calibration, outliers: Outliers, with_scores: bool,
+) -> BlockResult:  # fmt: skip
     """Block function: scores of the clusters if asked for, confidence, p-value as an outlier.
 
     The confidence is the largest probability, reduced for outliers.
     """
+    model = coef, levels, paths
     if outliers.has_neighbours_of(block.features.metric):
-        found = partial(scored_block, outliers=outliers)(block, parts, *model)[1]
+        found = scored_block(block, parts, *model, outliers)[1]
         scores, p_values = found[:, :-2], found[:, -1]
     else:
         scores = margin_block(block, parts, *model)[1]
         p_values = outliers.of_rows(block.features.metric, block.data)[:, 1]
-    largest = calibration.of_scores(scores, block.features.own_places(block.data)).max(axis=1)
+    own = block.features.metric.own_places(block.data)
+    largest = calibration.of_scores(scores, own).max(axis=1)
     columns = [largest * outliers.typicality(p_values), p_values]
     return (), np.column_stack([scores, *columns] if with_scores else columns)
 

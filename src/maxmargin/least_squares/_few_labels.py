@@ -16,6 +16,18 @@ The temperature T_h maximises their log-likelihood, and the weights w that of th
 with a prior that is worth a few labels: few labels average the models, many select some that
 complement one another. Nothing is searched for, and no size of a class is assumed.
 
+The row to label next is the one whose label is expected to change the answer most:
+
+.. math::
+    \mathrm{change}_i = \sum_j u_j\, C_{ji}^2 / (C_{ii} + \nu), \qquad
+    C = S - S[:, L]\, (S[L, L] + \nu I)^{-1} S[L, :]
+
+S is the mean of the similarities with the weights that the known labels L support. C is the
+covariance of scores given these labels, and :math:`C_{ji}^2 / (C_{ii} + \nu)` the expected squared
+change of the score of row j by the label of row i. Changes count for rows whose class is uncertain,
+:math:`u_j = 1 - |P_j|^2`. C does not depend on the answer, so that a batch of rows is chosen one
+after the other.
+
 =========================================  =====================================================
 what                                       function
 =========================================  =====================================================
@@ -24,6 +36,7 @@ mixtures, ridges nu and shares m           :func:`believed` (``_label_models.py`
 leave-one-out predictions                  :func:`held_out` (``_label_models.py``)
 weights w                                  :func:`stacked` (``_label_models.py``)
 P for any row                              :class:`LabelledMap`
+the rows to label next                     :func:`informative_columns`
 =========================================  =====================================================
 """
 
@@ -43,21 +56,22 @@ from .._core.links import Groups, settled_groups
 from .._core.model import Model, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from ._fit import fit_least_squares, kernel_map
+from ._fit import Details, fit_least_squares
 from ._graph import MixedMap, MixedTile, graph_similarity, mixed_map
 from ._label_models import CLUSTERS, GRAPH, KERNEL, RIDGES, Believed, Part, believed
-from ._settings import Details, Settings
-from ._similarity import factor_dtype, filled_matrix
+from ._settings import Settings, neighbour_count
+from ._similarity import factor_dtype, filled_matrix, kernel_map
 
 FLOAT64 = np.dtype(np.float64)
 SMOOTHNESS = (10.0, 100.0)  # of the graphs
 FINER = (1, 2, 4)  # clusters for each class in the fits without labels
 CLUSTERED_ROWS = 2000  # of these fits; others are predicted
 ROWS_PER_CLUSTER = 5  # finer clusterings have at least so many on average
-N_NEIGHBORS, ROWS_PER_NEIGHBOR = 10, 3
 MOST_LABELLED = 1000  # known rows in the models: their cost grows with the cube
 MISTAKEN = 5.0  # odds against a known label from which on it is doubted
 BY_CHANCE = 1e-3  # probability below which a cluster without known labels is told of
+CANDIDATES = 500  # random rows among which the next ones to label are selected
+RIDGE = float(np.sqrt(np.prod(RIDGES)))  # nu of the changes
 
 
 @dataclass(frozen=True)
@@ -79,18 +93,9 @@ class LabelledMap:
         return self.maps[0].landmarks
 
     @property
-    def axes(self) -> np.ndarray | None:
-        """Axes of the metric of clusters found without labels."""
-        return self.maps[-1].axes
-
-    @property
     def metric(self) -> MixedMap:
         """The map whose distances tell how isolated a row is."""
         return self.maps[-1]
-
-    def own_places(self, X: Any) -> np.ndarray:
-        """The landmark that each raw row is, or -1."""
-        return self.maps[0].own_places(X)
 
     @property
     def rank(self) -> int:
@@ -103,11 +108,7 @@ class LabelledMap:
 
     def tile(self, X: Any) -> LabelledTile:
         """Return a tile of raw rows."""
-        return LabelledTile(self, X, self.own_places(X))
-
-    def values(self, X: Any, xp: Any = np) -> np.ndarray:
-        """Return the probabilities of a tile of raw rows."""
-        return self.tile(X).scores(np.eye(self.rank))
+        return LabelledTile(self, X, self.metric.own_places(X))
 
     def probabilities(self, F: np.ndarray) -> np.ndarray:
         """Return the mean of the models' probabilities for their scores (n, n_models * k)."""
@@ -135,7 +136,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     free = label_free(data, s)
     chosen, weights, known = free.chosen, free.weights, data.known[free.chosen]
     labelled = labelled_rows(known, data.rng)
-    parts = free.parts(labelled, data.n_jobs)
+    parts = list(_similarities(free, labelled, data.n_jobs))
     models = believed(parts, known[labelled], weights[labelled], labelled, s.n_clusters)
     fmap = _labelled_map(free.maps, parts, models, labelled, weights)
     held = None
@@ -146,7 +147,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     share = weights[labelled] / weights[labelled].sum()
     own = models.left_out[np.arange(len(labelled)), known[labelled]]
     objective = float(-share @ np.log(np.maximum(own, 1e-300)))
-    right = models.left_out.argmax(axis=1) == known[labelled]
+    accuracy = float(share @ (models.left_out.argmax(axis=1) == known[labelled]))
     unnamed = _unnamed(free.clusterings, weights, labelled, data.source[chosen])
     doubted = np.flatnonzero(models.left_out.max(axis=1) > MISTAKEN * own)
     doubted = doubted[np.argsort(own[doubted])]
@@ -160,7 +161,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
         n_iter=1,
         stop_reason=getattr(data.watch, "reason", None) or CONVERGED,
         extras={
-            "leave_one_out_": float(share @ right),
+            "leave_one_out_": accuracy,
             "fitted_indices_": data.source[chosen],
             "_calibration": Probabilities(),
             "label_mistakes_": np.stack(
@@ -170,9 +171,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
         },
         held=held,
         scores=np.full((len(data.inverse), s.n_clusters), np.nan) if data.X.in_memory else None,
-        details=KnownDetails(
-            chosen, _sentences(parts, models, float(share @ right), unnamed), unnamed
-        ),
+        details=KnownDetails(chosen, _sentences(parts, models, accuracy, unnamed), unnamed),
     )
 
 
@@ -185,12 +184,6 @@ class LabelFree:
     weights: np.ndarray
     clusterings: list[np.ndarray]
     maps: tuple[MixedMap, ...]
-
-    def parts(self, columns: np.ndarray, n_jobs: int) -> list[Part]:
-        """Return all similarities to some of the rows."""
-        return list(
-            _similarities(self.maps, self.X, self.weights, self.clusterings, columns, n_jobs)
-        )
 
 
 def label_free(data: FitInput, s: Settings) -> LabelFree:
@@ -207,10 +200,6 @@ def label_free(data: FitInput, s: Settings) -> LabelFree:
 @dataclass(frozen=True)
 class Probabilities:
     """The calibration of scores that are probabilities."""
-
-    def renumbered(self, order: np.ndarray) -> Probabilities:
-        """Return itself: known labels number the classes."""
-        return self
 
     def of_scores(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Return the scores."""
@@ -256,8 +245,9 @@ def linked_labels(groups: Groups, fmap: LabelledMap, X: Any, known: np.ndarray) 
     """
     rows = np.flatnonzero(groups.linked())
     of_row = groups.of_row[rows]
+    P = fmap.tile(X[rows]).scores(np.eye(fmap.rank))
     logs = np.zeros((groups.of_row.max() + 1, fmap.rank))
-    np.add.at(logs, of_row, np.log(np.maximum(fmap.values(X[rows]), 1e-300)))
+    np.add.at(logs, of_row, np.log(np.maximum(P, 1e-300)))
     decided = known[rows] >= 0
     logs[of_row[decided], known[rows][decided]] = np.inf
     best = np.sort(logs, axis=1)
@@ -347,8 +337,7 @@ def _maps(
     rows: Any, X: Any, weights: np.ndarray, dense: bool, first: Model, data: FitInput, s: Settings
 ) -> Iterator[MixedMap]:
     """Yield the map of the raw rows, and that of the metric of the clusters if they have one."""
-    n = len(weights)
-    count = min(N_NEIGHBORS, max(1, n // (ROWS_PER_NEIGHBOR * s.n_clusters)), n - 1)
+    count = neighbour_count(len(weights), s.n_clusters)
     axes = first.features.axes
     rng, kernel = data.rng, s.kernels[0]
     half = kernel_map(rows, weights, rng, s, kernel)
@@ -363,14 +352,13 @@ def _maps(
         yield mixed_map(both, X, count, dense)
 
 
-def _similarities(
-    maps: tuple[MixedMap, ...], X: Any, weights: np.ndarray, clusterings: list[np.ndarray],
-    labelled: np.ndarray, n_jobs: int,
-) -> Iterator[Part]:  # fmt: skip
+def _similarities(free: LabelFree, labelled: np.ndarray, n_jobs: int) -> Iterator[Part]:
+    """Yield all similarities to the labelled rows."""
+    X, weights = free.X, free.weights
     n, share = len(weights), weights / weights.sum()
     dtype = np.dtype(factor_dtype(n, min(RIDGES)))
     roots = np.sqrt(weights)
-    for at, fmap in enumerate(maps):
+    for at, fmap in enumerate(free.maps):
         rows = X.toarray() if fmap.dense and sparse.issparse(X) else X
         neighbours = np.empty((n, fmap.n_neighbors), np.int64)
 
@@ -387,7 +375,7 @@ def _similarities(
             scale = float(share @ (np.diag(S) / weights))
             columns = S[:, labelled] / (scale * roots[:, None] * roots[labelled])
             yield Part(GRAPH, columns, at)
-    for clusters in clusterings:
+    for clusters in free.clusterings:
         sizes = np.bincount(clusters, share)
         scale = 1.0 - float(sizes @ sizes)
         if scale > 1e-9:
@@ -446,3 +434,111 @@ def _labelled_map(
         block[part.number * n : (part.number + 1) * n] += E - share[:, None] * total
         constants += part.level * total - part.means @ E
     return LabelledMap(maps, tuple(columns), constants, models.temperatures, models.weights)
+
+
+# -- which row to label next -----------------------------------------------------------------------
+
+
+def label_probabilities(parts: list[Part], models: Believed) -> np.ndarray:
+    """Return the probabilities of the classes of all rows; columns of parts are labelled rows."""
+    P = np.zeros((len(parts[0].columns), models.shares.shape[1]))
+    for mixture in np.unique(models.mixtures, axis=0):
+        S = _mixed(parts, mixture)
+        for h in np.flatnonzero((models.mixtures == mixture).all(axis=1)):
+            F = S @ models.dual[h] + models.shares[h]
+            P += models.weights[h] * softmax(F / models.temperatures[h], axis=1)
+    return P
+
+
+class LabelQuestions:
+    """Rows to ask about, and their similarities, which do not depend on labels."""
+
+    def __init__(self, data: FitInput, s: Settings) -> None:
+        self.free, self.data, self.k = label_free(data, s), data, s.n_clusters
+        n = len(self.free.chosen)
+        # The place of each of the user's rows among the rows of the models, -1 if it is not there.
+        places = np.full(len(data.weights) + 1, -1)
+        places[self.free.chosen] = np.arange(n)
+        self.place = places[data.inverse]
+        self.columns = np.sort(data.rng.choice(n, min(n, CANDIDATES), replace=False))
+        self.parts: list[Part] = []
+
+    def update(self, known: np.ndarray) -> np.ndarray:
+        """Fit the models to known labels, and return the probabilities of the classes."""
+        self.known = np.full(len(self.free.chosen), -1)
+        rows = np.flatnonzero((known >= 0) & (self.place >= 0))
+        self.known[self.place[rows]] = known[rows]
+        self.k = max(self.k, int(known.max()) + 1)
+        self.P, self.models = np.full((len(self.known), self.k), 1.0 / self.k), None
+        used = labelled_rows(self.known, np.random.default_rng(0))
+        if not self.parts or not np.isin(used, self.columns).all():
+            self.columns = np.union1d(self.columns, used)
+            self.parts = list(_similarities(self.free, self.columns, self.data.n_jobs))
+        self.at = np.searchsorted(self.columns, used)
+        if len(used):
+            own = [replace(part, columns=part.columns[:, self.at]) for part in self.parts]
+            labels, weights = self.known[used], self.free.weights[used]
+            self.models = believed(own, labels, weights, used, self.k)
+            self.P = label_probabilities(own, self.models)
+            known_rows = np.flatnonzero(self.known >= 0)
+            self.P[known_rows] = np.eye(self.k)[self.known[known_rows]]
+        return self.P
+
+    def most_informative(self, asked: list[int], count: int) -> np.ndarray:
+        """Return rows of the user to ask about next, other than those asked about."""
+        closed = (self.known[self.columns] >= 0) | np.isin(self.columns, self.place[asked])
+        given = self.parts, self.columns, self.models, self.P, self.at, closed, count
+        return self.data.source[self.free.chosen[self.columns[informative_columns(*given)]]]
+
+    def labels(self, known: np.ndarray) -> np.ndarray:
+        """Return the classes of the user's rows; -1 for rows that are not in the models."""
+        if (known >= 0).any():
+            found = self.update(known).argmax(axis=1)
+        else:
+            found = self.free.clusterings[0]
+        return np.where(self.place >= 0, found[self.place], -1)
+
+
+def informative_columns(
+    parts: list[Part],
+    columns: np.ndarray,
+    models: Believed | None,
+    P: np.ndarray,
+    known: np.ndarray,
+    closed: np.ndarray,
+    count: int,
+) -> np.ndarray:
+    """Return numbers of the columns to label next, the most informative first.
+
+    ``columns`` are the rows that the columns of the parts are about, ``known`` the numbers of those
+    whose labels the models know, and ``closed`` says which ones are not to be asked about.
+    """
+    shares = np.full(len(parts), 1.0 / len(parts))
+    C = _mixed(parts, shares if models is None else models.weights @ models.mixtures)
+    for column in known:
+        _condition(C, columns, column)
+    uncertain = 1.0 - (P**2).sum(axis=1)
+    open_columns = ~closed
+    found: list[int] = []
+    while len(found) < count and open_columns.any():
+        own = np.maximum(C[columns, np.arange(len(columns))], 0.0)
+        changes = uncertain @ C**2 / (own + RIDGE)
+        column = int(np.where(open_columns, changes, -1.0).argmax())
+        found.append(column)
+        open_columns[column] = False
+        _condition(C, columns, column)
+    return np.array(found, np.int64)
+
+
+def _mixed(parts: list[Part], shares: np.ndarray) -> np.ndarray:
+    S = np.zeros(parts[0].columns.shape)
+    for share, part in zip(shares, parts):
+        if share:
+            S += share * part.columns
+    return S
+
+
+def _condition(C: np.ndarray, columns: np.ndarray, column: int) -> None:
+    """Turn C into the C after the label of one more column is known."""
+    row = C[columns[column]].copy()
+    C -= np.outer(C[:, column] / (row[column] + RIDGE), row)

@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -15,22 +18,18 @@ import numpy as np
 from scipy import sparse
 
 from .._core.dedup import FitInput, make_input
-from .._core.features import (
-    FeatureMap,
-    kernel_basis,
-    kernel_params,
-    mapped_rows,
-)
+from .._core.features import mapped_rows
 from .._core.init import agreement, kmeans_partition
-from .._core.links import settled_groups
+from .._core.links import Links, settled_groups
 from .._core.model import MOST, Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
-from ._confidence import Calibration, calibrate
+from ._confidence import SHARE, Calibration, Resamples, calibrate, pair_agreement, subsamples
 from ._graph import (
     UNLIKE_SCALES,
     MixedMap,
+    about_scales,
     mixed_map,
     mixed_similarity,
     view_axes,
@@ -44,33 +43,38 @@ from ._label_search import (
     LabelProblem,
     SearchSettings,
     keep_known,
-    predictive_fit,
+    label_problem,
     promised,
     search_labels,
+    search_settings,
     settle,
+    with_labels,
 )
-from ._links import search_with_links
-from ._resampling import SHARE, Resamples, pair_agreement, subsamples
-from ._settings import DENSE_SHARE, Details, Settings, label_problem, search_settings
+from ._links import OTHERS, more_often, predicts_more, search_with_links
+from ._settings import DENSE_SHARE, Settings, neighbour_count
 from ._similarity import (
     FLOAT64_ROWS,
     column_scales,
-    factor_dtype,
+    kernel_map,
     make_similarity,
-    principal_axes,
     similarity_of,
     two_valued,
     whitening_axes,
 )
-from ._size_search import SAME, NotClear, Starts, search_sizes, warn_about_sizes
 from ._starts import (
+    AGREEING,
+    SIZE_PRIORS,
+    NotClear,
+    Starts,
+    by_spread,
     connected_of,
-    kmeans_rival,
+    later_kmeans,
     partitions_of,
     random_starts,
     rivals_of,
-    spread_clusters,
+    search_sizes,
     starts_from_known,
+    warn_about_sizes,
 )
 
 FIRST_ROWS = 2000  # rows of the first of two fits
@@ -81,47 +85,42 @@ TRUSTED = 1e3  # largest weight over ridge for which labels of many rows come fr
 RESAMPLED_ROWS, RESAMPLE_STARTS, RESAMPLE_KICKS = 1500, 1, 3
 ALIKE_ENOUGH = 0.9  # stability from which on no more subsamples are needed
 WIDEST_WHITENED, ROWS_PER_COLUMN = 100, 5
-ROWS_PER_NEIGHBOR = 3  # least number of rows per cluster and neighbour in the graph
 LEVEL = 0.05  # least share of the rows for each value of a column that is a category
-SPREAD_RATIO = 2.0  # least ratio of squared scales
-WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
 
 
-def fit_least_squares(data: FitInput, s: Settings, also: np.ndarray | None = None) -> Model:
+def fit_least_squares(data: FitInput, s: Settings, also: Sequence[np.ndarray] = ()) -> Model:
     """Find the labels whose one-against-all least-squares classifiers fit best.
 
-    ``also`` are labels of the rows that the search starts from in addition to the usual ones.
+    The search also starts from the labels of the rows in ``also``.
     """
     s.check()
     few = max(PILOT_ROWS, PILOT_ROWS_PER_CLUSTER * s.n_clusters)
-    free = data.links is None and data.initial is None and not (data.known >= 0).any()
+    free = data.initial is None and not (data.known >= 0).any()
     if s.pilot and free and min(len(data.weights), s.max_samples) >= PILOT_GAIN * few:
-        try:
-            pilot = replace(s, max_samples=few, only_clear=True)
-            return _fit(replace(data, rng=data.rng.spawn(1)[0]), pilot, also)
-        except NotClear:
-            pass
+        rng = data.rng.spawn(1)[0]  # also with links: the search then goes on as without
+        with suppress(NotClear):
+            if data.links is None:
+                pilot = replace(s, max_samples=few, only_clear=True)
+                return _fit(replace(data, rng=rng), pilot, also)
     return _fit(data, s, also)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The rows of a fit in their metric.
-
-    ``first`` and ``labels`` are the model and the labels of the fit that the metric comes from, if
-    there was one; ``given`` are the settings before they followed that model.
-    """
+    """The rows of a fit, and their metric once it is known."""
 
     data: FitInput
     s: Settings
-    given: Settings
-    chosen: np.ndarray
+    chosen: np.ndarray  # rows of the input that are in the fit
+    # X, weights, known: of these rows
     X: Any
+    weights: np.ndarray
     known: np.ndarray
-    fmap: Any
-    labels: Any
-    first: Model | None
-    scaled: bool
+    fmap: Any = None  # map to kernel values and neighbours
+    about_scales: str = ""  # a sentence for the user if scales of columns differ much
+    # labels, first: labels and model of the fit that the metric comes from, if there was one
+    labels: Any = None
+    first: Model | None = None
 
 
 @dataclass(frozen=True)
@@ -130,14 +129,15 @@ class Searched:
 
     problem: LabelProblem
     found: Found
-    rivals: list[np.ndarray]
-    compared: dict[str, Any]
+    rivals: list[np.ndarray]  # that they were compared with
+    extras: dict[str, Any]
     size_margins: dict[float, float]
     connected: np.ndarray | None
     replaced: bool
+    by_links: bool = False  # they predict significantly more links than those without links
 
 
-def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
+def _fit(data: FitInput, s: Settings, also: Sequence[np.ndarray]) -> Model:
     """One fit, or, if the metric depends on the clusters, two."""
     began = time.monotonic()
     chosen = data.chosen(s.max_samples, s.precomputed)
@@ -147,29 +147,29 @@ def _fit(data: FitInput, s: Settings, also: np.ndarray | None) -> Model:
     known = known if links is None else links.spread(known)
     if s.connected and not (sparse.issparse(X) or s.precomputed) and two_valued(X, LEVEL).any():
         s = replace(s, connected=False, spreads=False)  # rows of different levels are apart anyway
-    fmap, labels, first, scaled = _feature_map(X, weights, known, data, s, chosen)
-    fit = Fit(data, s, s, chosen, X, known, fmap, labels, first, scaled)
-    if first is not None:  # sizes are compared before whitening by the clusters of one p
-        s = replace(s, size_prior=first.extras.get("size_prior_", s.size_prior))
+    fit, given = _in_metric(Fit(data, s, chosen, X, weights, known)), s
+    if fit.first is not None and "size_prior_" in fit.first.extras:
+        # Sizes are compared before whitening by the clusters of one p.
+        s = replace(s, size_priors=(fit.first.extras["size_prior_"],))
         fit = replace(fit, s=s)
-    rival = None
+    kmeans = None
     if s.n_clusters > 1 and (s.compared or s.tempered):
-        rival = kmeans_rival(X, weights, data, s)
-    similarity, basis = _similarity(fmap, X, weights, s, data.n_jobs, data.X)
+        kmeans = later_kmeans(X, weights, data, s)
+    similarity, basis = _similarity(fit)
     problem = replace(label_problem(similarity, known, data, s), links=links)
     settings, free = search_settings(s, data, began), not (known >= 0).any()
     if data.initial is None and not free:
         settings = replace(settings, n_kicks=0)  # a kick can swap the numbers of two clusters
-    found = _searched(fit, problem, settings, _starts(fit, problem, also), rival)
+    found = _searched(fit, problem, settings, _starts(fit, problem, also), kmeans)
     if links is not None:
         whole = search_settings(s, replace(data, links=None), began)
-        found = _linked(found, replace(settings, deadline=whole.deadline), s.compared)
+        found = _linked(found, replace(settings, deadline=whole.deadline))
     if data.initial is None and free and not (s.mixed or s.tempered):
-        warn_about_sizes(fmap, X, weights, settings, s)
-    return _model(fit, found, basis)
+        warn_about_sizes(fit.fmap, X, weights, settings, s)
+    return _model(fit, found, basis, given)
 
 
-def _starts(fit: Fit, problem: LabelProblem, also: np.ndarray | None) -> Starts:
+def _starts(fit: Fit, problem: LabelProblem, also: Sequence[np.ndarray]) -> Starts:
     """Return the initial labels, with the first round of shaking of each."""
     initial, s, known = fit.data.initial, fit.s, problem.known
     if initial is not None:
@@ -180,66 +180,169 @@ def _starts(fit: Fit, problem: LabelProblem, also: np.ndarray | None) -> Starts:
     else:
         starts = random_starts(problem, s, fit.data.rng)
     # Not to be shaken: their sizes need not be the targets.
-    more = [
-        (keep_known(labels, known), SHAKES) for labels in (fit.labels, also) if labels is not None
-    ]
-    return more + starts
+    more = [labels for labels in (fit.labels, *also) if labels is not None]
+    return [(keep_known(labels, known), SHAKES) for labels in more] + starts
 
 
 def _searched(
-    fit: Fit, problem: LabelProblem, settings: SearchSettings, starts: Starts, rival: Any
+    fit: Fit, problem: LabelProblem, settings: SearchSettings, starts: Starts, kmeans: Any
 ) -> Searched:
     """Return the clusters of the largest J_p, or connected ones, or those of a mixture."""
-    s, k, first = fit.s, fit.s.n_clusters, fit.first
-    rivals, connected = [], None
-    margins: dict[float, float] = {}
-    compared: dict[str, Any] = {}
-    if rival is not None and s.tempered:
-        rivals = rivals_of(rival, problem, fit.data, fit.chosen)
+    data, s, k, first = fit.data, fit.s, fit.s.n_clusters, fit.first
+    rivals = cache(partial(rivals_of, kmeans, problem, data, fit.chosen))
+    connected, margins = None, dict[float, float]()
+    extras: dict[str, Any] = {}
     if k > 1 and s.tempered:
         if first is not None and first.details.connected:
-            lightest = np.bincount(fit.labels, problem.similarity.weights, minlength=k).min()
+            lightest = np.bincount(fit.labels, fit.weights, minlength=k).min()
             connected = fit.labels if lightest >= problem.floor else None
         else:
-            connected = connected_of(fit.fmap, problem, s, fit.data.n_jobs)
-        others_of = cache(partial(partitions_of, fit.fmap, problem, fit.data, s))
+            connected = connected_of(fit.fmap, problem, s, data.n_jobs)
+        others = cache(partial(partitions_of, fit.fmap, problem, data, s))
         problem, found, margins = search_sizes(
-            problem, starts, rivals, others_of, connected, settings, s.priors
+            problem, starts, rivals(), others, connected, settings, s.size_priors
         )
         margins = margins if first is None else first.details.size_margins
-        compared["size_prior_"] = problem.size_prior
+        extras = {"size_prior_": problem.size_prior}
     else:
         found = search_labels(problem, starts, settings)
-    if rival is not None and not s.tempered:
-        rivals = rivals_of(rival, problem, fit.data, fit.chosen)
-    if s.compared and rivals:
-        found, comparison = promised(problem, found, rivals, settings)
-        compared |= comparison
+    compared = rivals() if s.compared and kmeans is not None else []
+    if compared:
+        found, comparison = promised(problem, found, compared, settings)
+        extras |= comparison
     best = found
     if connected is not None:
-        if agreement(found.labels, connected, k) <= SAME:
-            found = _with_labels(problem, found, connected)
+        if agreement(found.labels, connected, k) <= AGREEING:
+            found = with_labels(problem, found, connected)
     elif s.spreads and k > 1 and fit.fmap.axes is not None:
-        found = _by_spread(problem, found, fit.fmap, s)
-    return Searched(problem, found, rivals, compared, margins, connected, found is not best)
+        found = by_spread(problem, found, fit.fmap.landmarks)
+    return Searched(problem, found, compared, extras, margins, connected, found is not best)
 
 
-def _linked(searched: Searched, settings: SearchSettings, compared: bool) -> Searched:
+def _linked(searched: Searched, settings: SearchSettings) -> Searched:
     """Return clusters that respect the links."""
     found, comparison, left = search_with_links(
-        searched.problem,
-        searched.found,
-        settings,
-        searched.rivals if compared else [],
-        searched.replaced,
+        searched.problem, searched.found, settings, searched.rivals, searched.replaced
     )
+    by_links = predicts_more(searched.problem, found.labels, searched.found.labels)
     if left:
         searched = replace(searched, connected=None, replaced=False)
-    return replace(searched, found=found, compared=searched.compared | comparison)
+    return replace(searched, found=found, extras=searched.extras | comparison, by_links=by_links)
 
 
-def _model(fit: Fit, searched: Searched, basis: np.ndarray | None) -> Model:
-    """Return the least-squares classifiers of the clusters."""
+# -- rows and similarities -------------------------------------------------------------------------
+
+
+def _in_metric(fit: Fit) -> Fit:
+    """Return the fit with the map of its rows, and the first fit that the map follows."""
+    X, weights, data, s = fit.X, fit.weights, fit.data, fit.s
+    if not (s.mixed or s.whiten):
+        return replace(fit, fmap=kernel_map(X, weights, data.rng, s, s.kernels[0]))
+    count = neighbour_count(len(weights), s.n_clusters, s.n_neighbors)
+    if s.views is not None:
+        return _in_views(fit, s.views, count)
+    dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
+    rows = X.toarray() if dense else X
+    labels, first, (n, d) = None, None, rows.shape
+    plain = not sparse.issparse(rows) and not s.precomputed and d <= WIDEST_WHITENED
+    scales, told = None, ""
+    if s.scale and plain:
+        scales, ratio = column_scales(rows, weights)
+        told = about_scales(scales, ratio)
+        scales = scales if ratio > UNLIKE_SCALES else None
+    axes = None if scales is None else np.diag(1.0 / scales)
+    # There must be enough rows to estimate the covariance within clusters.
+    if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
+        scaled = rows if scales is None else rows / scales
+        if 0 < np.count_nonzero(two_valued(scaled, LEVEL)) < d:
+            # A first fit would follow the levels of a category, which are apart.
+            labels = kmeans_partition(Rows(scaled), weights, s.n_clusters, data.rng.spawn(1)[0])
+        else:
+            labels, first = _first_fit(fit, scaled)
+        white = whitening_axes(scaled, labels, weights)
+        axes = white if axes is None else axes @ white
+    kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
+    fmap = mixed_map(kernels, X, count, dense)
+    return replace(fit, fmap=fmap, about_scales=told, labels=labels, first=first)
+
+
+def _in_views(fit: Fit, views: dict[str, np.ndarray], count: int) -> Fit:
+    """Return the fit with the map of the views, weighted by a first fit with equal weights."""
+    X, weights, s = fit.X, fit.weights, fit.s
+    labels, first, shares = None, None, np.full(len(views), 1.0 / len(views))
+    if s.whiten and len(shares) > 1 and s.n_clusters > 1:
+        labels, first = _first_fit(fit, X)
+        shares = view_weights(first.details.view_fits)
+    axes = view_axes(X, weights, views)
+    joint = np.hstack([np.sqrt(share) * own for share, own in zip(shares, axes)])
+    # The first kernel only has the points of all views, for the graph.
+    kernels = [kernel_map(X, weights, fit.data.rng, s, "rbf", own) for own in (joint, *axes)]
+    fmap = mixed_map(kernels, X, count, dense=False)
+    fmap = replace(fmap, shares=(0.0, *(shares / 2.0).tolist(), 0.5))
+    return replace(fit, fmap=fmap, labels=labels, first=first)
+
+
+def _first_fit(fit: Fit, X: Any) -> tuple[np.ndarray, Any]:
+    """Return labels and model of a quicker fit, whose clusters give the metric of the second.
+
+    Links change the metric only if the clusters then predict significantly more of them: another
+    metric leads to other clusters, also far from the linked rows.
+    """
+    data, s, known = fit.data, fit.s, fit.known
+    seed = np.random.RandomState(int(data.rng.integers(2**31 - 1))).randint(2**31 - 1)
+    rows = MemoryRows(X)
+    smaller = replace(
+        make_input(rows, fit.weights, known if (known >= 0).any() else None, not s.precomputed),
+        n_jobs=data.n_jobs,
+    )
+    settings = s.auxiliary(
+        whiten=False,
+        scale=False,
+        spreads=False,
+        max_samples=min(s.max_samples, FIRST_ROWS),
+        time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
+    )
+
+    def found(links: Links | None) -> tuple[np.ndarray, Model]:
+        own = replace(smaller, links=links, rng=np.random.default_rng(seed))
+        model = fit_least_squares(own, settings)
+        labels = trained(model, rows, fit.weights, model.held, data.n_jobs).labels
+        return np.where(known >= 0, known, labels).astype(labels.dtype), model
+
+    labels, model = found(None)
+    if data.links is not None:
+        places = np.full(len(data.weights), -1)
+        places[fit.chosen] = smaller.inverse
+        links = data.links.mapped(places)
+        if more_often(np.ones(len(links), bool), links.satisfied(labels[smaller.source])):
+            linked = found(links)
+            labels, model = linked if linked[1].details.by_links else (labels, model)
+    return labels, model
+
+
+def _similarity(fit: Fit) -> tuple[Any, np.ndarray | None]:
+    """Return R, and for a low-rank kernel the features that coefficients are folded into."""
+    fmap, X, weights, s, data = fit.fmap, fit.X, fit.weights, fit.s, fit.data
+    if isinstance(fmap, MixedMap):
+        X = X.toarray() if fmap.dense else X
+        return mixed_similarity(fmap, X, weights, s.ridge, data.n_jobs), None
+    if fmap.projection is None:
+        return make_similarity(fmap, X, weights, s.ridge, s.center, data.n_jobs, data.X), None
+    basis = mapped_rows(fmap, X, data.n_jobs).values()
+    K = basis @ basis.T
+    scale = float(np.average(np.diag(K), weights=weights)) or 1.0  # of rows that are all equal: 0
+    K /= K.dtype.type(scale)
+    return similarity_of(K, scale, weights, s.ridge, s.center), basis
+
+
+# -- the model and what is told of it --------------------------------------------------------------
+
+
+def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settings) -> Model:
+    """Return the least-squares classifiers of the clusters.
+
+    ``given`` are the settings before they followed a first fit.
+    """
     data, s, chosen, found = fit.data, fit.s, fit.chosen, searched.found
     problem, held, connected = searched.problem, fit.known, searched.connected is not None
     similarity: Any = problem.similarity
@@ -261,16 +364,15 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None) -> Model:
     exact = exact or len(chosen) < (1.0 - MOST) * len(data.inverse)
     scores = None if exact else (details.scores + prices)[places]
     extras = {
-        "leave_one_out_": float(
-            np.average(loo.argmax(axis=1) == labels, weights=similarity.weights)
-        ),
+        "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=fit.weights)),
         "leave_one_out_margins_": details.margins,
         "fitted_indices_": data.source[chosen],
-        **searched.compared,
+        **searched.extras,
     }
     if s.n_resamples:
-        again = replace(fit.given, connected=connected and links is None)
-        extras["_calibration"] = _resamples(data, chosen, labels, loo, again)
+        again = replace(given, connected=connected and links is None)
+        starts = [labels, *(other.labels for other in found.others[:OTHERS])]
+        extras["_calibration"] = _resamples(data, chosen, starts, loo, again)
     return Model(
         fit.fmap,
         coef=coef if basis is None else coef @ basis,
@@ -288,10 +390,95 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None) -> Model:
     )
 
 
+@dataclass(frozen=True)
+class Details:
+    """Results of a fit other than the model."""
+
+    chosen: np.ndarray  # rows of the input that were in the fit
+    # labels, margins: label and leave-one-out margin of each of them
+    labels: np.ndarray
+    margins: np.ndarray
+    scores: np.ndarray  # (n_fitted, k): scores of their regressions on the clusters' indicators
+    # other clusterings: relative difference of the objective, and labels of the fitted rows
+    others: list[tuple[float, np.ndarray]]
+    whitened: bool  # whether there was a first fit for the metric
+    about_scales: str
+    connected: bool  # whether the clusters are connected groups of rows that are apart
+    replaced: bool  # whether they are not of the largest J_p, but such groups or of the mixture
+    # mean leave-one-out margin for every size prior that was tried
+    size_margins: dict[float, float]
+    view_weights: dict[str, float] | None = None  # weight of each view
+    view_fits: np.ndarray | None = None  # leave-one-out R2 of the labels by each view
+    by_links: bool = False  # whether they predict more links than those without links
+    link_weight: str | None = None  # the weight of rows with constraints if it is not 1, and why
+    doubted: Sequence[int] = ()  # numbers of the constraints that were not used
+
+    def renumbered(self, order: np.ndarray) -> Details:
+        """Return the same with the scores in this order of the clusters; labels stay."""
+        return replace(self, scores=self.scores[:, order])
+
+    def places(self, data: FitInput) -> np.ndarray:
+        """Return, for every row that the user gave, its place among the fitted rows, or -1."""
+        fitted = np.full(len(data.weights), -1)
+        fitted[self.chosen] = np.arange(len(self.chosen))
+        return np.where(data.inverse >= 0, fitted[data.inverse], -1)
+
+    def sentences(self, data: FitInput, extras: dict[str, Any]) -> Iterator[str]:
+        """Yield what the clusters are and how they were found."""
+        if self.about_scales:
+            yield self.about_scales
+        if self.view_weights is not None:
+            weights = ", ".join(f"{name} {w:.2f}" for name, w in self.view_weights.items())
+            yield f"Weights of the views: {weights}."
+        if self.whitened:
+            yield (
+                "The rows were clustered twice, the second time after whitening by the covariance "
+                f"within the first clusters: {data.X.shape[1]} columns (after encoding) are few "
+                "enough to estimate it."
+            )
+        if self.replaced and not self.connected:
+            yield (
+                "The clusters differ in spread, not in location: they are those of a mixture with "
+                "a scale per cluster, and their objective need not be the lowest."
+            )
+        if self.connected:
+            told = ", and their objective need not be the lowest" if self.replaced else ""
+            yield f"The clusters are connected groups of rows that are apart{told}."
+        rounded = {p: f"{margin:.2f}" for p, margin in self.size_margins.items()}
+        if len(set(rounded.values())) > 1:
+            margins = (f"{margin} with {p:g}" for p, margin in rounded.items())
+            rule = (
+                "the first that keeps the connected groups"
+                if self.connected
+                else f"clusters of similar size ({SIZE_PRIORS[0]}) are preferred unless others are "
+                "clearly farther apart"
+            )
+            yield (
+                f"size_prior={extras['size_prior_']:g} was used: {rule}. Mean leave-one-out "
+                f"margins: {', '.join(margins)}."
+            )
+        fitted = len(self.chosen)
+        if fitted < len(data.weights):
+            yield (
+                f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
+                f"other {len(data.inverse) - fitted:,}."
+            )
+        count = int((data.known >= 0).sum())
+        if count:
+            yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
+        if self.scores.shape[1] > 1:  # one cluster separates nothing
+            yield (
+                f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} of the rows are in the "
+                "cluster that the other rows predict. It says how clear the clusters are, not "
+                "whether they are right."
+            )
+
+
 def _details(
     fit: Fit, searched: Searched, labels: np.ndarray, margins: np.ndarray, similarity: Any,
     caches: np.ndarray,
 ) -> Details:  # fmt: skip
+    """Return the results other than the model."""
     s, found = fit.s, searched.found
     lower = [other for other in found.others if other.value < found.value]
     return Details(
@@ -299,189 +486,28 @@ def _details(
         scores=similarity.fitted(caches, labels),
         others=[(1.0 - other.value / found.value, other.labels) for other in lower],
         whitened=fit.labels is not None and s.views is None,
-        scaled=fit.scaled,
-        by_spread=searched.replaced and searched.connected is None,
-        by_connection=searched.replaced and searched.connected is not None,
+        about_scales=fit.about_scales,
         connected=searched.connected is not None,
+        replaced=searched.replaced,
         size_margins=searched.size_margins,
         view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fit.fmap.shares[1:])},
+        by_links=searched.by_links,
         view_fits=None if s.views is None else view_fits(similarity, caches, labels),
     )  # fmt: skip
-
-
-# -- rows and similarities -------------------------------------------------------------------------
-
-
-def _feature_map(
-    X: Any, weights: np.ndarray, known: np.ndarray, data: FitInput, s: Settings, chosen: np.ndarray
-) -> tuple[Any, Any, Any, bool]:
-    """Return the map to kernel values and neighbours, labels and model of a first fit, and whether
-    columns were standardised.
-    """
-    if not (s.mixed or s.whiten):
-        return kernel_map(X, weights, data.rng, s, s.kernels[0]), None, None, False
-    # More neighbours than a cluster has rows would connect clusters.
-    most = max(1, len(weights) // (ROWS_PER_NEIGHBOR * s.n_clusters))
-    count = min(s.n_neighbors, most)
-    if s.views is not None:
-        return *_map_of_views(X, weights, known, data, s, chosen, count), False
-    dense = sparse.issparse(X) and X.nnz >= DENSE_SHARE * X.shape[0] * X.shape[1]
-    rows = X.toarray() if dense else X
-    labels, first, (n, d) = None, None, rows.shape
-    plain = not sparse.issparse(rows) and not s.precomputed and d <= WIDEST_WHITENED
-    scales = None
-    if s.scale and plain:
-        scales, ratio = column_scales(rows, weights)
-        scales = scales if ratio > UNLIKE_SCALES else None
-    axes = None if scales is None else np.diag(1.0 / scales)
-    # There must be enough rows to estimate the covariance within clusters.
-    if s.whiten and plain and ROWS_PER_COLUMN * d <= n and s.n_clusters > 1:
-        scaled = rows if scales is None else rows / scales
-        if 0 < np.count_nonzero(two_valued(scaled, LEVEL)) < d:
-            # A first fit would follow the levels of a category, which are apart.
-            labels = kmeans_partition(Rows(scaled), weights, s.n_clusters, data.rng.spawn(1)[0])
-        else:
-            labels, first = _first_fit(scaled, weights, known, data, s, chosen)
-        white = whitening_axes(scaled, labels, weights)
-        axes = white if axes is None else axes @ white
-    kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
-    return mixed_map(kernels, X, count, dense), labels, first, scales is not None
-
-
-def _map_of_views(
-    X: np.ndarray, weights: np.ndarray, known: np.ndarray, data: FitInput, s: Settings,
-    chosen: np.ndarray, count: int,
-) -> tuple[MixedMap, np.ndarray | None, Model | None]:  # fmt: skip
-    """Return the map of the views, and labels and model of a first fit with equal weights."""
-    views = s.views or {}
-    labels, first, shares = None, None, np.full(len(views), 1.0 / len(views))
-    if s.whiten and len(shares) > 1 and s.n_clusters > 1:
-        labels, first = _first_fit(X, weights, known, data, s, chosen)
-        shares = view_weights(first.details.view_fits)
-    axes = view_axes(X, weights, views)
-    joint = np.hstack([np.sqrt(share) * own for share, own in zip(shares, axes)])
-    # The first kernel only has the points of all views, for the graph.
-    kernels = [kernel_map(X, weights, data.rng, s, "rbf", own) for own in (joint, *axes)]
-    fmap = mixed_map(kernels, X, count, dense=False)
-    return replace(fmap, shares=(0.0, *(shares / 2.0).tolist(), 0.5)), labels, first
-
-
-def _first_fit(
-    X: Any, weights: np.ndarray, known: np.ndarray, data: FitInput, s: Settings, chosen: np.ndarray
-) -> tuple[np.ndarray, Any]:
-    """Return labels and model of a quicker fit, whose clusters give the metric of the second."""
-    seed = int(data.rng.integers(2**31 - 1))
-    given = known if (known >= 0).any() else None
-    rows = MemoryRows(X)
-    smaller = replace(
-        make_input(rows, weights, given, merge=not s.precomputed),
-        rng=np.random.default_rng(np.random.RandomState(seed).randint(2**31 - 1)),
-        n_jobs=data.n_jobs,
-    )
-    settings = replace(
-        s,
-        whiten=False,
-        scale=False,
-        spreads=False,
-        compared=False,
-        pilot=False,
-        n_resamples=0,
-        max_samples=min(s.max_samples, FIRST_ROWS),
-        time_budget=None if s.time_budget is None else FIRST_SHARE * s.time_budget,
-    )
-    if data.links is not None:
-        places = np.full(len(data.weights), -1)
-        places[chosen] = smaller.inverse
-        smaller = replace(smaller, links=data.links.mapped(places))
-    model = fit_least_squares(smaller, settings)
-    labels = trained(model, rows, weights, model.held, data.n_jobs).labels
-    return np.where(known >= 0, known, labels).astype(labels.dtype), model
-
-
-def kernel_map(
-    X: Any,
-    weights: np.ndarray,
-    rng: np.random.Generator,
-    s: Settings,
-    kernel: Any,
-    axes: np.ndarray | None = None,
-) -> FeatureMap:
-    """Return the map from rows to their kernel values with all rows."""
-    offset = None
-    shift = kernel in ("rbf", "laplacian") or (kernel == "linear" and s.center)
-    if not sparse.issparse(X) and (s.pca is not None or shift or axes is not None):
-        offset = np.average(X, axis=0, weights=weights).astype(X.dtype)
-    if s.pca is not None and axes is None:
-        axes = principal_axes(X, offset, weights, s.pca).astype(X.dtype)
-    dtype = np.dtype(factor_dtype(len(weights), s.ridge))
-    plain = FeatureMap(kernel, {}, None, None, offset, np.zeros(0), 1.0, dtype, axes)
-    points = np.arange(X.shape[0]) if s.precomputed else plain.points(X)
-    params = {}
-    if not s.precomputed:
-        params = kernel_params(MemoryRows(points), kernel, s.gamma, s.degree, s.coef0, rng)
-    fmap = replace(plain, params=params, landmarks=points, offset=np.zeros(X.shape[0]))
-    if s.n_components is None or s.n_components >= X.shape[0]:
-        return fmap
-    few = np.sort(rng.choice(X.shape[0], s.n_components, replace=False))
-    fmap = replace(fmap, landmarks=points[few])
-    projection = kernel_basis(fmap.kernel_values(X[few]), kernel, dtype)
-    return replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
-
-
-def _similarity(
-    fmap: Any, X: Any, weights: np.ndarray, s: Settings, n_jobs: int, source: Any = None
-) -> tuple[Any, np.ndarray | None]:
-    """Return R, and for a low-rank kernel the features that coefficients are folded into."""
-    if isinstance(fmap, MixedMap):
-        X = X.toarray() if fmap.dense else X
-        return mixed_similarity(fmap, X, weights, s.ridge, n_jobs), None
-    if fmap.projection is None:
-        return make_similarity(fmap, X, weights, s.ridge, s.center, n_jobs, source), None
-    basis = mapped_rows(fmap, X, n_jobs).values()
-    K = basis @ basis.T
-    scale = float(np.average(np.diag(K), weights=weights)) or 1.0  # of rows that are all equal: 0
-    K /= K.dtype.type(scale)
-    return similarity_of(K, scale, weights, s.ridge, s.center), basis
-
-
-# -- the search ------------------------------------------------------------------------------------
-
-
-def _with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Found:
-    """Return the search with other labels as its result."""
-    value = problem.value(labels, problem.similarity.caches(labels, problem.k))
-    history = [*found.history, problem.paper_value(value)]
-    return replace(found, labels=labels, value=value, history=history)
-
-
-def _by_spread(problem: LabelProblem, found: Found, fmap: Any, s: Settings) -> Found:
-    """Return clusters that differ in spread, if their leave-one-out R2 is nearly as high.
-
-    They are tried only if the leave-one-out R2 of clusters that differ in location is not high.
-    """
-    k, weights = s.n_clusters, problem.similarity.weights
-    fit = predictive_fit(problem, found.labels)[0] / (k - 1)
-    if fit >= WELL_PREDICTED:
-        return found
-    labels, scales = spread_clusters(fmap.landmarks, found.labels, weights, k)
-    labels = keep_known(labels, problem.known)
-    sizes = np.bincount(labels, weights, minlength=k)
-    alike = scales.max() < SPREAD_RATIO * scales.min()
-    if alike or sizes.min() < max(problem.floor, problem.unit):
-        return found
-    if predictive_fit(problem, labels)[0] / (k - 1) < fit - SPREAD_LOSS:
-        return found
-    return _with_labels(problem, found, labels)
 
 
 # -- confidence ------------------------------------------------------------------------------------
 
 
 def _resamples(
-    data: FitInput, chosen: np.ndarray, labels: np.ndarray, loo: np.ndarray, s: Settings
+    data: FitInput, chosen: np.ndarray, starts: list[np.ndarray], loo: np.ndarray, s: Settings
 ) -> Resamples:
-    """Return the calibration of the confidence and the stability, from fits of subsamples."""
-    rng = data.rng.spawn(1)[0]
+    """Return the calibration of the confidence and the stability, from fits of subsamples.
+
+    Subsamples are to differ by rows, not by a search that is shorter: it begins at the labels, the
+    first of ``starts``, and at others that were found, or the labels would be kept too often.
+    """
+    rng, labels = data.rng.spawn(1)[0], starts[0]
     rows = np.arange(len(labels))
     if len(rows) > RESAMPLED_ROWS:
         rows = np.sort(rng.choice(len(labels), RESAMPLED_ROWS, replace=False))
@@ -489,17 +515,11 @@ def _resamples(
     part = replace(
         data.part(chosen[rows]),
         X=MemoryRows(X[:, chosen[rows]] if s.precomputed else X),
-        source=places, inverse=places, initial=None, constraints=None, n_jobs=1, watch=_unwatched,
+        source=places, inverse=places, initial=None, constraints=None, n_jobs=1,
+        watch=FitInput.watch,
     )  # fmt: skip
-    quicker = replace(
-        s,
-        n_init=RESAMPLE_STARTS,
-        n_kicks=RESAMPLE_KICKS,
-        compared=False,
-        pilot=False,
-        only_clear=False,
-        n_resamples=0,
-        time_budget=None,
+    quicker = s.auxiliary(
+        n_init=RESAMPLE_STARTS, n_kicks=RESAMPLE_KICKS, only_clear=False, time_budget=None
     )
     # Not possible if a subsample has fewer rows than there are clusters.
     count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
@@ -507,31 +527,23 @@ def _resamples(
 
     def fitted(one: Any) -> np.ndarray:
         some, own_rng = one
-        smaller = replace(part.part(some), rng=own_rng)
+        smaller = replace(part.part(some), rng=deepcopy(own_rng))  # for a second time
         if s.precomputed:
             smaller = replace(smaller, X=smaller.X.columns(some))
-        # Subsamples are to differ by their rows, not by a search that is shorter.
+        also = [one[rows[some]] for one in starts]
         with one_thread():
-            found = fit_least_squares(smaller, quicker, labels[rows[some]]).details.labels
-        return np.asarray(found)
+            return np.asarray(fit_least_squares(smaller, quicker, also).details.labels)
 
     def compute() -> tuple[Calibration, float]:
-        resampled = np.full((0, len(labels)), -1)
+        resampled: list[np.ndarray] = []
         for some_drawn in (drawn[:count], drawn[count:]):
-            more = np.full((len(some_drawn), len(labels)), -1)
-            for row, (some, _), found in zip(
-                more, some_drawn, in_order(fitted, some_drawn, data.n_jobs)
-            ):
-                row[rows[some]] = found
-            resampled = np.concatenate([resampled, more])
+            for (some, _), found in zip(some_drawn, in_order(fitted, some_drawn, data.n_jobs)):
+                resampled.append(np.full(len(labels), -1))
+                resampled[-1][rows[some]] = found
             agreement = pair_agreement(resampled, s.n_clusters)[:, 0]
             stability = float(agreement.mean()) if len(agreement) else 0.0
             if stability > ALIKE_ENOUGH:  # else a few do not determine the probabilities
                 break
-        return calibrate(loo, labels, resampled), stability
+        return calibrate(loo, labels, np.reshape(resampled, (-1, len(labels)))), stability
 
     return Resamples(compute)
-
-
-def _unwatched(_objective: float) -> None:
-    """Observe nothing."""

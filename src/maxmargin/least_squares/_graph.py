@@ -12,8 +12,7 @@ values of the nearest training rows. A training row keeps its own fitted value.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +22,8 @@ from scipy import sparse
 from .._core.dedup import FitInput, row_fingerprints
 from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
 from .._core.rows import Rows
-from ._numba import add_scaled, nearest, neighbour_means
+from ._numba import add_scaled
+from ._numba_kernel import add_neighbour_means, find_marks, gaussian_tile, nearest
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
@@ -42,6 +42,21 @@ SMOOTHNESS = 10.0  # s above
 UNLIKE_SCALES = 10.0  # of the largest column over the median: distances are those of one column
 # Kernel values of new rows are made in strips that a processor's second-level cache can hold.
 STRIP_VALUES, LEAST_STRIP = 2**17, 32
+
+
+def about_scales(scales: np.ndarray, ratio: float) -> str:
+    """Return what becomes of columns of unlike scales; they are often better kept than not."""
+    if ratio > UNLIKE_SCALES:
+        return (
+            "The columns were standardised, because the largest scale is more than "
+            f"{UNLIKE_SCALES:g} times the median one; kernel='rbf' keeps them as they are."
+        )
+    if np.quantile(scales, 0.25, method="lower") * UNLIKE_SCALES >= 1.0:
+        return ""
+    return (
+        "The columns were used as they are, so that a quarter of them hardly counts: the largest "
+        f"scale is more than {UNLIKE_SCALES:g} times theirs. Standardise X if units are arbitrary."
+    )
 
 
 @dataclass(frozen=True)
@@ -114,20 +129,20 @@ class MixedMap:
         if self.n_neighbors == 0:
             return kernel.kernel_values(X), neighbours
         if kernel.kernel == "rbf" and not sparse.issparse(X):
-            points = kernel.points(X).astype(self.dtype, copy=False)
+            points, landmarks, gamma = kernel.sides(X)
             # By distances, not kernel values, which are all zero far from the landmarks.
-            D = negative_squares(points, kernel.landmarks.astype(self.dtype, copy=False))
+            D = negative_squares(points, landmarks)
             nearest(D, first, neighbours)
-            return gaussian_of(D, kernel.params["gamma"]), neighbours
+            return gaussian_of(D, gamma), neighbours
         K = kernel.kernel_values(X)
         nearest(2.0 * K - self.diagonal.astype(K.dtype), first, neighbours)
         return K, neighbours
 
     def own_places(self, X: Any) -> np.ndarray:
         """The landmark that each raw row is, or -1."""
-        marks = row_fingerprints(X)
-        found = np.minimum(np.searchsorted(self.marks[:, 0], marks[:, 0]), len(self.marks) - 1)
-        return np.where((self.marks[found] == marks).all(axis=1), self.places[found], -1)
+        found = np.empty(X.shape[0], np.int64)
+        find_marks(row_fingerprints(X), self.marks, self.places, found)
+        return found
 
 
 def mixed_map(kernels: Any, X: Any, n_neighbors: int, dense: bool) -> MixedMap:
@@ -163,68 +178,49 @@ class MixedTile:
         for number, kernel in enumerate(kernels):
             part = columns[number * m : (number + 1) * m]
             if kernel.kernel == "rbf" and not sparse.issparse(self.X):
-                for rows, D in self._strips(kernel, neighbours if number == 0 else None):
-                    out[rows] += np.exp(D, out=D) @ part
+                near = neighbours if number == 0 else np.empty((n, 0), np.int64)
+                out += self._gaussian(kernel, part, near)
             elif number == 0:
                 K, neighbours = self.map.kernel_and_neighbours(self.X)
                 out += K @ part
             else:
                 out += kernel.kernel_values(self.X) @ part
         if neighbours.shape[1]:
-            means = np.empty_like(out)
-            neighbour_means(neighbours, self.own, columns[len(kernels) * m :], means)
-            out += means
+            add_neighbour_means(neighbours, self.own, columns[len(kernels) * m :], out)
         return out, neighbours
 
     def neighbours(self) -> np.ndarray:
         """The nearest landmarks of dense rows by a Gaussian kernel."""
-        found = np.empty((len(self.own), self.map.n_neighbors), np.int64)
-        deque(self._strips(self.map.kernels[0], found), maxlen=0)
+        kernel, n, m = self.map.kernels[0], len(self.own), len(self.map.places)
+        found = np.empty((n, self.map.n_neighbors), np.int64)
+        self._gaussian(kernel, np.empty((m, 0)), found)
         return found
 
-    def _strips(
-        self, kernel: FeatureMap, neighbours: np.ndarray | None
-    ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the logarithm of a Gaussian kernel, strip by strip, and fill in neighbours."""
-        # (2x, -|x|^2, 1)'(l, 1, -|l|^2) = -|x - l|^2 in one product; gamma is in both sides.
+    def _gaussian(
+        self, kernel: FeatureMap, columns: np.ndarray, neighbours: np.ndarray
+    ) -> np.ndarray:
+        """Return products of the values of a Gaussian kernel, and fill in neighbours."""
         # A gamma beyond the bound makes all kernel values 0 or 1, as the bound does.
-        width = kernel.landmarks.shape[1] * max(float(np.abs(kernel.landmarks).max()), 1e-150) ** 2
-        gamma = min(kernel.params["gamma"], float(np.finfo(kernel.dtype).max) / 16.0 / width)
-        points, landmarks = (
-            (np.sqrt(gamma) * side).astype(kernel.dtype, copy=False)
-            for side in (kernel.points(self.X), kernel.landmarks)
-        )
-        squares = [np.einsum("ij,ij->i", side, side)[:, None] for side in (points, landmarks)]
-        left = np.hstack([2.0 * points, -squares[0], np.ones_like(squares[0])])
-        right = np.hstack([landmarks, np.ones_like(squares[1]), -squares[1]]).T
+        largest = float(np.finfo(kernel.dtype).max) / 16.0 / kernel.landmarks.shape[1]
+        widest = max(float(np.abs(kernel.landmarks).max()), 1e-150)
+        gamma = min(kernel.params["gamma"], largest / widest**2)
+        farthest = np.sqrt(largest) / np.sqrt(gamma)  # beyond it, squares would overflow
+        points = np.clip(kernel.points(self.X), -farthest, farthest)
+        points, landmarks = map(np.ascontiguousarray, (points, kernel.landmarks))
         size = max(STRIP_VALUES // len(landmarks), LEAST_STRIP)
-        table = np.empty((size, len(landmarks)), kernel.dtype)
-        for i in range(0, len(points), size):
-            rows = slice(i, min(i + size, len(points)))
-            D = np.matmul(left[rows], right, out=table[: rows.stop - i])
-            near: Any = slice(None)
-            if neighbours is not None and neighbours.shape[1]:
-                nearest(D, -1, neighbours[rows])
-                near = np.flatnonzero(D[np.arange(len(D)), neighbours[rows, 0]] > 0.0)
-            D[near] = np.minimum(D[near], 0.0)  # only rounding makes them positive
-            yield rows, D
+        out = np.empty((len(points), columns.shape[1]), kernel.dtype)
+        columns = np.ascontiguousarray(columns, kernel.dtype)
+        gaussian_tile(points, landmarks, np.sqrt(gamma), size, columns, neighbours, out)
+        return out
 
 
 @dataclass(frozen=True)
 class GraphSimilarity(Similarity):
     """R of a graph: the score of a new row is the mean of the fitted values of its neighbours."""
 
-    influence: np.ndarray  # (n,): diagonal of the matrix
-
     def coefficients(self, caches: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Fitted values (k, n) without the intercepts, and intercepts (k,)."""
         return caches / self.weights, self.biases(labels, len(caches))
-
-    def leave_one_out(
-        self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Scores (n, k) of each row by the model fitted on all others, in closed form."""
-        return super().leave_one_out(caches, labels, self.influence)
 
 
 @dataclass(frozen=True)
@@ -250,9 +246,7 @@ class MixedSimilarity(Similarity):
         blocks = [share * coef for share, (coef, _) in zip(self.shares, pairs)]
         return np.concatenate(blocks, axis=1), self.shares @ [level for _, level in pairs]
 
-    def leave_one_out(
-        self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray | None = None
-    ) -> np.ndarray:
+    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Mean of the leave-one-out scores (n, k) of the parts, each in closed form."""
         found = self.part_caches(caches, labels)
         scores = (part.leave_one_out(own, labels) for part, own in zip(self.parts, found))
@@ -287,8 +281,8 @@ def mixed_similarity(
     matrix = np.zeros((n, n), first.matrix.dtype)
     if fmap.n_neighbors:
         matrix = graph_similarity(neighbours, weights, dtype, n_jobs=n_jobs)
-        influence = np.diag(matrix).astype(np.float64)
-        parts.append(GraphSimilarity(np.zeros((0, 0)), weights, ridge, 1.0, np.zeros(0), influence))
+        own, no = np.diag(matrix).astype(np.float64), np.zeros((0, 0))
+        parts.append(GraphSimilarity(no, weights, ridge, 1.0, np.zeros(0), diagonal=own))
     shares = np.full(len(parts), 1.0 / len(parts)) if fmap.shares is None else fmap.shares
     matrix *= matrix.dtype.type(shares[-1])
     for share, kernel in zip(shares, parts[: len(fmap.kernels)]):
@@ -334,15 +328,7 @@ def graph_similarity(
 
 
 def normalised_laplacian(neighbours: np.ndarray) -> sparse.csr_matrix:
-    """``I - D^-1/2 A D^-1/2`` with A = 1 where one row is a neighbour of the other.
-
-    Examples
-    --------
-    >>> normalised_laplacian(np.array([[1], [0], [1]])).toarray().round(2)
-    array([[ 1.  , -0.71,  0.  ],
-           [-0.71,  1.  , -0.71],
-           [ 0.  , -0.71,  1.  ]])
-    """
+    """``I - D^-1/2 A D^-1/2`` with A = 1 where one row is a neighbour of the other."""
     n, count = neighbours.shape
     rows = np.repeat(np.arange(n), count)
     links = sparse.csr_matrix((np.ones(n * count), (rows, neighbours.ravel())), shape=(n, n))

@@ -85,22 +85,8 @@ def stacked(logs: np.ndarray, priors: np.ndarray, counts: np.ndarray) -> np.ndar
     r"""Return the weights of models whose mean predicts held-out labels best, and the prior.
 
     Maximises :math:`\sum_i n_i \log \sum_h w_h p_{hi} + a \sum_h v_h \log w_h` by expectation and
-    maximisation, with prior weights v of ``PRIOR_LABELS`` a.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n_models, n_labelled)
-        Log probabilities of the known labels by leave-one-out predictions.
-    priors : ndarray of shape (n_models,)
-        Logarithms of the prior weights, up to a constant.
-    counts : ndarray of shape (n_labelled,)
-        Weights of the labels.
-
-    Examples
-    --------
-    >>> logs = np.log([[0.9] * 40, [0.5] * 40])
-    >>> stacked(logs, np.zeros(2), np.ones(40)).round(2)
-    array([0.93, 0.07])
+    maximisation: ``logs`` are log p (n_models, n_labelled), ``priors`` the logarithms of the prior
+    weights v of ``PRIOR_LABELS`` a, up to a constant, and ``counts`` the weights n of the labels.
     """
     prior = softmax(priors)
     w = prior
@@ -143,19 +129,7 @@ def class_shares(counts: np.ndarray, pseudo: float) -> np.ndarray:
 
 
 def held_out(inverse: np.ndarray, Y: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return leave-one-out predictions from A^-1; row i of shares leaves out label i, too.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> B = rng.normal(size=(5, 9))
-    >>> A, Y, m = B @ B.T + np.eye(5), np.eye(2)[[0, 1, 0, 1, 1]], np.array([0.5, 0.5])
-    >>> loo = held_out(np.linalg.inv(A), Y, np.tile(m, (5, 1)))
-    >>> rest = np.arange(1, 5)
-    >>> dual = np.linalg.solve(A[np.ix_(rest, rest)], Y[rest] - m)
-    >>> bool(np.allclose(loo[0], A[0, rest] @ dual + m))
-    True
-    """
+    """Return leave-one-out predictions from A^-1; row i of shares leaves out label i, too."""
     own = np.diag(inverse)[:, None]
     ones = inverse.sum(axis=1)[:, None]
     return np.asarray(Y - (inverse @ Y - shares * ones) / own)

@@ -1,22 +1,20 @@
-"""The search over labels on a similarity matrix, and the way from labels to a model.
-
-Used by ``least_squares.py``; the compiled moves are in ``least_squares/_numba.py``.
-"""
+"""The search over labels on a similarity matrix; its compiled moves are in ``_numba.py``."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._core.descent import CONVERGED
+from .._core.dedup import FitInput
+from .._core.descent import CONVERGED, MAX_ITER
 from .._core.init import agreement
 from .._core.links import Groups
-from .._core.size_floor import cluster_prices, floor_prices
+from .._core.size_floor import cluster_prices, floor_prices, size_floor
 from .._threads import in_order
 from ._numba import (
     claim,
@@ -26,20 +24,25 @@ from ._numba import (
     steepest_steps,
     stochastic_round,
 )
+from ._settings import Settings
 from ._similarity import Similarity
 
 SHAKES = 21  # rounds i = 0 .. 20 of Algorithm 3
 GENTLE = 2  # first round of shaking if the initial labels are good: amplitude 1/4
 ASCENT_ROUNDS = 100
 NO_LIMIT = 10**9
+TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 AT_ONCE = 6  # kicks of the same labels
 TIGHT = 0.95  # share of its target size that a cluster may always fall to while it is shaken
 SAME, REGROUPED, RESPLIT, N_KINDS = 0, 1, 2, 3  # perturbations of the best labels
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
-
+POWER_STEPS, SPLIT_ROUNDS = 8, 10  # of a cluster in two
+TRIES = 3  # regroupings tried in a row without success
+MIN_GAIN = 1e-6  # of J
 
 Watch = Callable[[float], str | None]
+Halves = dict[bytes, tuple[float, np.ndarray]]  # by the rows of the cluster
 
 
 @dataclass(frozen=True)
@@ -60,34 +63,33 @@ class LabelProblem:
         """Least weight that a cluster claims."""
         return float(least_claim(self.similarity.weights))
 
-    def joint_moves(self, arrays: _Arrays) -> int:
+    def joint_moves(self, state: Labelling) -> int:
         """Move several rows at once if J_p increases; returns the number of such moves."""
         return 0
 
-    def value(self, labels: np.ndarray, caches: np.ndarray) -> float:
-        """J_p = sum_h y_h' R y_h / n_h^p."""
-        if self.size_prior == 0.0:
-            return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
-        within, sizes = cluster_sums(caches, labels, self.similarity.weights)
-        return float((within / np.maximum(sizes, 1e-300) ** self.size_prior)[sizes > 0].sum())
 
-    def paper_value(self, value: float) -> float:
-        """Q from J (a centred R has 1'R1 = 0); minus J_p / n^(1 - p) where sizes are tempered."""
-        n, k = self.similarity.weights.sum(), self.k
-        if self.size_prior > 0.0:
-            return float(-value / n ** (1.0 - self.size_prior))
-        whole = (
-            0.0
-            if self.similarity.row_means is not None
-            else float(self.similarity.matrix.sum(dtype=float))
-        )
-        return float(n * k + (4 - k) * whole - 4 * value)
-
-
-def sums_within(caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """y_h' R y_h of every cluster."""
-    within: np.ndarray = cluster_sums(caches, labels, np.broadcast_to(1.0, len(labels)))[0]
-    return within
+def label_problem(
+    similarity: Similarity, known: np.ndarray, data: FitInput, s: Settings
+) -> LabelProblem:
+    """Return the objective of the search, with its constraints on sizes."""
+    total, k, given = similarity.weights.sum(), s.n_clusters, s.cluster_sizes
+    targets = np.full(k, total / k)  # shares of known labels are no targets
+    if given is not None and not isinstance(given, str):
+        sizes, n = np.asarray(given, np.float64), data.weights.sum()
+        if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
+            raise ValueError(
+                f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
+            )
+        if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
+            raise ValueError(
+                f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
+                f"1; they add up to {sizes.sum():g}."
+            )
+        targets = np.asarray(total * sizes / sizes.sum())
+    floor = size_floor(s.balance, total, k, data.whole)
+    if (targets < floor - 1e-9).any():
+        floor = float(targets.min())
+    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.size_priors[0])
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,6 @@ class SearchSettings:
     rng: np.random.Generator
     watch: Watch
     n_jobs: int
-    parallel: bool  # callbacks are called for iterations in order
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
     sized: bool = False  # the sizes of the clusters are given or adapted
     n_shakes: int = SHAKES
@@ -112,6 +113,31 @@ class SearchSettings:
     def in_time(self) -> bool:
         """Whether there is time for another start or kick."""
         return self.deadline is None or time.monotonic() < self.deadline
+
+
+def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
+    """Return the settings of the search."""
+    kicks, budget = s.n_kicks, s.time_budget if s.search == "shaking" else None
+    if kicks == "auto":
+        few = TEMPERED_KICKS if s.tempered else s.n_clusters // 2 * (s.n_clusters > 2)
+        kicks = few if budget is None else NO_LIMIT
+    return SearchSettings(
+        search=s.search,
+        n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
+        # With links, half of the time is for the search that respects them.
+        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
+        max_iter=s.max_iter,
+        adaptive=isinstance(s.cluster_sizes, str),
+        sized=s.cluster_sizes is not None,
+        n_shakes=s.n_shakes,
+        cooling=s.cooling,
+        rng=data.rng,
+        watch=data.watch,
+        # Callbacks are called for iterations in order.
+        n_jobs=data.n_jobs if getattr(data.watch, "context", None) is None else 1,
+        only_clear=s.only_clear,
+        patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
+    )
 
 
 @dataclass(frozen=True)
@@ -129,18 +155,18 @@ def search_labels(
     problem: LabelProblem, starts: list[tuple[np.ndarray, int]], settings: SearchSettings
 ) -> Found:
     """Best labels over all starts, then kicks and adapted sizes."""
-
-    run = partial(_search_from, problem, settings)
-    if settings.deadline is not None:
-        outcomes = [run(start) for i, start in enumerate(starts) if i == 0 or settings.in_time()]
+    run = partial(_search_from, settings)
+    tasks = [(problem, *start) for start in starts]
+    outcomes: list[Found]
+    if settings.deadline is None:
+        outcomes = list(in_order(run, tasks, settings.n_jobs))
     else:
-        outcomes = list(in_order(run, starts, settings.n_jobs if settings.parallel else 1))
+        outcomes = [run(task) for i, task in enumerate(tasks) if i == 0 or settings.in_time()]
     best = max(outcomes, key=lambda found: found.value)
     at_once, failed, kick = AT_ONCE if problem.size_prior > 0.0 else 1, 0, 0
     while kick < settings.n_kicks and settings.in_time() and failed < settings.patience:
-        better = _kicked(
-            problem, best, settings, range(kick, min(kick + at_once, settings.n_kicks))
-        )
+        numbers = range(kick, min(kick + at_once, settings.n_kicks))
+        better = _kicked(problem, best, settings, numbers)
         failed = failed + at_once if better is best else 0
         best, kick = better, kick + at_once
     if settings.adaptive:
@@ -158,43 +184,43 @@ def promised(
     the largest J: those of given or adapted sizes, and of the paper's simpler algorithms.
     """
     largest = settings.search == "shaking" and not settings.sized
-    values = []
+    objectives = []
     for labels in rivals:
-        arrays = _Arrays(problem, labels.copy())
-        values.append(arrays.value())
-        if largest and arrays.value() > found.value:
-            shaken = _shake(problem, _Arrays(problem, labels.copy()), GENTLE, settings)
-            moved = _ascended(problem, arrays, settings.watch, [])
+        state = Labelling(problem, labels.copy())
+        objectives.append(state.objective())
+        if largest and state.value() > found.value:
+            shaken = _shake(Labelling(problem, labels.copy()), GENTLE, settings)
+            moved = _ascended(state, settings.watch, [])
             better = max(shaken, moved, key=lambda other: other.value)
             found = replace(better, history=found.history + better.history, others=found.others)
-    compared = {
-        "objective": problem.paper_value(values[0]),
-        "ari": agreement(found.labels, rivals[0], problem.k),
-    }
-    return found, {"compared_with_kmeans_": compared}
+    ari = agreement(found.labels, rivals[0], problem.k)
+    return found, {"compared_with_kmeans_": {"objective": objectives[0], "ari": ari}}
 
 
-def _search_from(
-    problem: LabelProblem, settings: SearchSettings, start: tuple[np.ndarray, int]
-) -> Found:
-    labels, first_round = start
-    arrays = _Arrays(problem, labels.copy())
+def with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Found:
+    """Return the search with other labels as its result."""
+    state = Labelling(problem, labels)
+    history = [*found.history, state.objective()]
+    return replace(found, labels=labels, value=state.value(), history=history)
+
+
+def _search_from(settings: SearchSettings, task: tuple[LabelProblem, np.ndarray, int]) -> Found:
+    problem, labels, first_round = task
+    state = Labelling(problem, labels.copy())
     if settings.search == "shaking":
-        return _shake(problem, arrays, first_round, settings)
+        return _shake(state, first_round, settings)
     history = []
-    reason: str | None = "max_iter"
+    reason: str | None = None
     for _ in range(settings.max_iter):
-        moves = arrays.descend(settings.search)
-        history.append(problem.paper_value(arrays.value()))
+        moves = state.descend(settings.search)
+        history.append(state.objective())
         reason = settings.watch(history[-1]) or (CONVERGED if moves == 0 else None)
         if reason is not None:
             break
-    return Found(arrays.labels, arrays.value(), history, reason or "max_iter")
+    return Found(state.labels, state.value(), history, reason or MAX_ITER)
 
 
-def _shake(
-    problem: LabelProblem, arrays: _Arrays, first_round: int, settings: SearchSettings
-) -> Found:
+def _shake(state: Labelling, first_round: int, settings: SearchSettings) -> Found:
     """Algorithm 3: clusters claim fewer and fewer rows, then empty clusters are filled again.
 
     With ``size_prior`` > 0, single rows are then moved while J_p increases (Hartigan's method).
@@ -202,26 +228,26 @@ def _shake(
     history: list[float] = []
     watch, amplitude = settings.watch, 0.5**first_round
     for _ in range(settings.n_shakes - first_round if first_round < SHAKES else 0):
-        claimed = arrays.shake(amplitude)
+        claimed = state.shake(amplitude)
         amplitude *= settings.cooling
-        history.append(problem.paper_value(arrays.value()))
+        history.append(state.objective())
         if watch(history[-1]) is not None or claimed == 0:
             break
-    arrays.fill_small_clusters()
-    history.append(problem.paper_value(arrays.value()))
-    if problem.size_prior > 0.0:
-        return _ascended(problem, arrays, watch, history)
-    return Found(arrays.labels, arrays.value(), history)
+    state.fill_small_clusters()
+    history.append(state.objective())
+    if state.problem.size_prior > 0.0:
+        return _ascended(state, watch, history)
+    return Found(state.labels, state.value(), history)
 
 
-def _ascended(problem: LabelProblem, arrays: _Arrays, watch: Watch, history: list[float]) -> Found:
+def _ascended(state: Labelling, watch: Watch, history: list[float]) -> Found:
     """Move single rows while J_p increases."""
     for _ in range(ASCENT_ROUNDS):
-        moves = arrays.descend("stochastic") or problem.joint_moves(arrays)
-        history.append(problem.paper_value(arrays.value()))
+        moves = state.descend("stochastic") or state.problem.joint_moves(state)
+        history.append(state.objective())
         if watch(history[-1]) is not None or moves == 0:
             break
-    return Found(arrays.labels, arrays.value(), history)
+    return Found(state.labels, state.value(), history)
 
 
 def _kicked(problem: LabelProblem, best: Found, settings: SearchSettings, numbers: range) -> Found:
@@ -229,20 +255,16 @@ def _kicked(problem: LabelProblem, best: Found, settings: SearchSettings, number
 
     With ``size_prior`` > 0, three kinds of perturbation alternate, and each keeps its sizes.
     """
-    tempered = problem.size_prior > 0.0
-    kinds = [number % N_KINDS if tempered else RESPLIT for number in numbers]
-    drawn = [perturbed(problem, best.labels.copy(), settings.rng, kind) for kind in kinds]
-
-    def shaken(start: tuple[np.ndarray, int]) -> Found:
-        labels, first_round = start
-        own = problem
-        if tempered:
+    tasks = []
+    for number in numbers:
+        own, kind = problem, number % N_KINDS if problem.size_prior > 0.0 else RESPLIT
+        labels, first_round = perturbed(problem, best.labels.copy(), settings.rng, kind)
+        if problem.size_prior > 0.0:
             sizes = np.bincount(labels, problem.similarity.weights, minlength=problem.k)
             own = replace(problem, targets=np.maximum(sizes, problem.floor).astype(np.float64))
-        return _shake(own, _Arrays(own, labels), first_round, settings)
-
-    n_jobs = settings.n_jobs if settings.parallel else 1
-    found = max(in_order(shaken, drawn, n_jobs), key=lambda found: found.value)
+        tasks.append((own, labels, first_round))
+    outcomes = in_order(partial(_search_from, settings), tasks, settings.n_jobs)
+    found: Found = max(outcomes, key=lambda found: found.value)
     if found.value <= best.value:
         return best
     return Found(found.labels, found.value, best.history + found.history)
@@ -289,13 +311,9 @@ def predictive_fit(problem: LabelProblem, labels: np.ndarray) -> tuple[float, np
 
 
 def adapted_sizes(
-    problem: LabelProblem,
-    best: Found,
-    settings: SearchSettings,
-    rounds: int = 20,
-    clusters: int | None = None,
-    factors: tuple[float, ...] = FINE,
-) -> Found:
+    problem: LabelProblem, best: Found, settings: SearchSettings, rounds: int = 20,
+    clusters: int | None = None, factors: tuple[float, ...] = FINE,
+) -> Found:  # fmt: skip
     """Change one target size at a time and keep it if the leave-one-out score increases.
 
     ``clusters`` limits the trials to the clusters with the lowest leave-one-out R2.
@@ -309,7 +327,7 @@ def adapted_sizes(
                 targets = problem.targets * np.where(np.arange(problem.k) == cluster, factor, 1.0)
                 targets *= problem.targets.sum() / targets.sum()
                 trial = replace(problem, targets=np.maximum(targets, least))
-                found = _shake(trial, _Arrays(trial, best.labels.copy()), GENTLE, settings)
+                found = _search_from(settings, (trial, best.labels, GENTLE))
                 trials.append((*predictive_fit(trial, found.labels), trial, found))
         top, top_fit, trial, found = max(trials, key=lambda t: t[0])
         if top <= score + 1e-3:
@@ -319,7 +337,7 @@ def adapted_sizes(
     return Found(best.labels, best.value, history)
 
 
-class _Arrays:
+class Labelling:
     """Labels, caches and sizes of one search, changed in place by the compiled functions."""
 
     def __init__(self, problem: LabelProblem, labels: np.ndarray):
@@ -339,9 +357,24 @@ class _Arrays:
         )  # fmt: skip
 
     def value(self) -> float:
-        return self.problem.value(self.labels, self.caches)
+        """J_p = sum_h y_h' R y_h / n_h^p."""
+        labels, caches, p = self.labels, self.caches, self.problem.size_prior
+        if p == 0.0:
+            return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
+        within, sizes = cluster_sums(caches, labels, self.problem.similarity.weights)
+        return float((within / np.maximum(sizes, 1e-300) ** p)[sizes > 0].sum())
+
+    def objective(self) -> float:
+        """Q from J (a centred R has 1'R1 = 0); minus J_p / n^(1 - p) where sizes are tempered."""
+        R, k, p = self.problem.similarity, self.problem.k, self.problem.size_prior
+        n, value = R.weights.sum(), self.value()
+        if p > 0.0:
+            return float(-value / n ** (1.0 - p))
+        whole = 0.0 if R.row_means is not None else float(R.matrix.sum(dtype=float))
+        return float(n * k + (4 - k) * whole - 4 * value)
 
     def shake(self, amplitude: float) -> int:
+        """Do one round of Algorithm 3 and return the number of rows claimed."""
         problem = self.problem
         # No cluster could give up a row at a floor that equals its target; it gets others back.
         tight = problem.floor > TIGHT * problem.targets.min()
@@ -349,9 +382,10 @@ class _Arrays:
         return int(shake_round(*self.shared[:-1], floor, problem.targets, amplitude, self.scratch))
 
     def descend(self, search: str) -> int:
+        """Do one round of Algorithm 1, or all steps of Algorithm 2; return the number of moves."""
         if search == "stochastic":
-            within, power = sums_within(self.caches, self.labels), self.problem.size_prior
-            order = np.arange(len(self.labels))
+            within = cluster_sums(self.caches, self.labels, self.problem.similarity.weights)[0]
+            order, power = np.arange(len(self.labels)), self.problem.size_prior
             return int(stochastic_round(*self.shared, order, within, power))
         # A few steps at a time: compiled code does not check for signals.
         n, done = len(self.labels), 0
@@ -378,47 +412,14 @@ class _Arrays:
 
 def make_scratch(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Work space of the searches: the barrier, and how floats are ordered by their bits."""
-    whole = np.int32 if np.dtype(dtype).itemsize == 4 else np.int64
-    sign = 8 * np.dtype(dtype).itemsize - 1
-    return np.empty(n, dtype), np.array([sign, 2**sign - 1], whole)
-
-
-def random_labels(problem: LabelProblem, rng: np.random.Generator) -> np.ndarray:
-    """Return random labels in proportion to the targets."""
-    n = len(problem.known)
-    bounds = np.cumsum(problem.targets) / problem.targets.sum()
-    places = (np.arange(n) + 0.5) / n
-    return np.searchsorted(bounds[:-1], places[rng.permutation(n)]).astype(np.int32)
+    size = np.dtype(dtype).itemsize
+    sign = 8 * size - 1
+    return np.empty(n, dtype), np.array([sign, 2**sign - 1], f"i{size}")
 
 
 def keep_known(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return labels with the known ones restored."""
     return np.where(known >= 0, known, labels).astype(np.int32)
-
-
-def supervised_labels(
-    K: np.ndarray, rows: np.ndarray, problem: LabelProblem, ridge: float
-) -> np.ndarray:
-    """Labels by least-squares classifiers of the labelled ``rows`` alone; K is (n, labelled)."""
-    K = np.asarray(K, np.float64) / problem.similarity.scale
-    targets = (problem.known[rows][:, None] == np.arange(problem.k)).astype(np.float64)
-    coef = np.linalg.solve(K[rows] + ridge * np.eye(len(rows)), targets - targets.mean(axis=0))
-    return keep_known((K @ coef).argmax(axis=1), problem.known)
-
-
-def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
-    """Grow clusters from the labelled rows; rows with the largest margins join first."""
-    labels, n = problem.known.copy(), len(problem.known)
-    for count in np.geomspace(max((labels >= 0).sum(), 1), n, steps + 1)[1:].astype(int):
-        sizes = np.bincount(labels[labels >= 0], minlength=problem.k)
-        # The mean similarity to the members: a sum would favour large clusters.
-        scores = problem.similarity.caches(labels, problem.k).T / np.maximum(sizes, 1)
-        ranked = np.sort(scores, axis=1)
-        sure = ranked[:, -1] - ranked[:, -2] if problem.k > 1 else ranked[:, -1]
-        free = np.flatnonzero(labels < 0)
-        joining = free[np.argsort(-sure[free], kind="stable")][: max(count - n + len(free), 0)]
-        labels[joining] = scores[joining].argmax(axis=1)
-    return labels
 
 
 def settle(
@@ -445,3 +446,104 @@ def settle(
             break
         labels = new
     return labels, caches, prices
+
+
+# -- regrouping ------------------------------------------------------------------------------------
+
+
+def regrouped(problem: LabelProblem, best: Found, settings: SearchSettings) -> Found:
+    """Split the cluster that gains most by it and merge the two that lose least, while it helps.
+
+    Single moves cannot turn one of two merged clusters and two halves of another into three. Both
+    changes of J_p = sum_h J_h, J_h = y_h' R y_h / n_h^p, are known in advance: that of a merger
+    from the sums y_a' R y_b, that of a split from a search over the rows of the cluster alone.
+    """
+    if problem.k < 3 or (problem.known >= 0).any():  # numbers of clusters would be swapped
+        return best
+    halves: Halves = {}
+    for _ in range(4 * problem.k):
+        for labels in _regroupings(problem, best.labels, halves, settings.n_jobs):
+            if not settings.in_time():
+                return best
+            found = _ascended(Labelling(problem, labels), settings.watch, [])
+            if found.value > best.value * (1.0 + MIN_GAIN):
+                best = replace(found, history=best.history + found.history)
+                break
+        else:
+            break
+    return best
+
+
+def _regroupings(
+    problem: LabelProblem, labels: np.ndarray, halves: Halves, n_jobs: int
+) -> Iterator[np.ndarray]:
+    """Yield labels after the most promising pairs of a split and a merger."""
+    k, p, weights = problem.k, problem.size_prior, problem.similarity.weights
+    caches = problem.similarity.caches(labels, k)
+    sums = np.stack([caches[:, labels == h].sum(axis=1, dtype=np.float64) for h in range(k)])
+    sizes = np.bincount(labels, weights, minlength=k)
+    if sizes.min() <= 0:  # equal rows can leave a cluster empty
+        return
+    own = np.diag(sums) / sizes**p
+    together = np.diag(sums)[:, None] + np.diag(sums) + sums + sums.T
+    loss = own[:, None] + own - together / (sizes[:, None] + sizes) ** p
+    loss[np.tril_indices(k)] = np.inf
+    gains, parts = np.full(k, -np.inf), []
+    members = [np.flatnonzero(labels == h) for h in range(k)]
+    new = [rows for rows in members if rows.tobytes() not in halves]
+    for rows, found in zip(new, in_order(partial(_halves, problem), new, n_jobs)):
+        halves[rows.tobytes()] = found
+    for h, rows in enumerate(members):
+        value, half = halves[rows.tobytes()]
+        gains[h] = value - own[h]
+        parts.append(rows[half])
+    pairs = np.column_stack(np.unravel_index(np.argsort(loss, axis=None)[: 2 * TRIES], (k, k)))
+    pairs_of = [
+        (gains[c] - loss[a, b], c, a, b)
+        for a, b in pairs
+        for c in range(k)
+        if c not in (a, b) and a < b and np.isfinite(gains[c])
+    ]
+    for _, c, a, b in sorted(pairs_of, reverse=True)[:TRIES]:
+        changed = labels.copy()
+        changed[labels == b] = a
+        changed[parts[c]] = b
+        yield changed
+
+
+def _halves(problem: LabelProblem, rows: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return J_p of the best two parts of these rows, and the mask of the second."""
+    whole = problem.similarity
+    weights, n = whole.weights[rows], len(rows)
+    floor = max(problem.floor, problem.unit)
+    if weights.sum() < 2.0 * floor + weights.max() or n < 4:
+        return -np.inf, np.zeros(n, bool)
+    matrix = np.ascontiguousarray(whole.matrix[np.ix_(rows, rows)])
+    part = replace(
+        problem,
+        similarity=replace(whole, matrix=matrix, weights=weights),
+        k=2,
+        targets=np.full(2, weights.sum() / 2),
+        known=problem.known[rows],
+    )
+    labels = _two_sides(matrix, weights)
+    if np.bincount(labels, weights, minlength=2).min() < floor:
+        return -np.inf, np.zeros(n, bool)
+    state = Labelling(part, labels)
+    for _ in range(SPLIT_ROUNDS):
+        if state.descend("stochastic") == 0:
+            break
+    return state.value(), state.labels == 1
+
+
+def _two_sides(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Labels by the sign of the leading eigenvector of the matrix, centred on its rows."""
+    q = np.sqrt(weights / weights.sum()).astype(matrix.dtype)
+    v = np.linspace(-1.0, 1.0, len(q), dtype=matrix.dtype)
+    v = np.sin(7.0 * np.arange(len(q), dtype=matrix.dtype)) + v
+    for _ in range(POWER_STEPS):
+        v -= (q @ v) * q
+        v /= max(np.linalg.norm(v), np.finfo(v.dtype).tiny)
+        v = matrix @ v
+    v -= (q @ v) * q
+    return np.asarray(v > 0, np.int32)

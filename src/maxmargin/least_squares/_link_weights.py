@@ -45,8 +45,7 @@ def fit_with_links(data: FitInput, s: Settings) -> Model:
     right = np.zeros((2, len(order)), bool)
     for held_out, used in (np.array_split(order, 2), np.array_split(order, 2)[::-1]):
         part = replace(data, links=data.links.take(used))
-        most = min(s.max_samples, FIRST_ROWS)
-        quick = replace(s, n_resamples=0, compared=False, max_samples=most)
+        quick = s.auxiliary(max_samples=min(s.max_samples, FIRST_ROWS))
         for i, weight in enumerate((1.0, HEAVY)):
             found = fit_least_squares(weighted(part, weight), quick)
             right[i, held_out] = predicted(found, data, data.links.take(held_out))
@@ -71,7 +70,7 @@ def _without_doubtful(model: Model, data: FitInput, s: Settings) -> tuple[Model,
     """Return a model without doubtful links if it predicts as many of all links, and its input."""
     links = data.constraints.links()
     same_rows = replace(data.part(model.details.chosen), links=None, free=None)
-    free = fit_least_squares(same_rows, replace(s, n_resamples=0, compared=False, pilot=False))
+    free = fit_least_squares(same_rows, s.auxiliary())
     against, supported = doubtful(
         links, free.details.places(same_rows), free.details.labels, free.details.margins
     )
@@ -97,14 +96,8 @@ def doubtful(
 
     Rows whose other links do not all agree with the clusters may be in the wrong cluster
     themselves. Without other links, a row must be in its cluster by a larger margin than most.
-    Links of a weight above 1 are not doubted.
-
-    Parameters
-    ----------
-    places : ndarray
-        The number of each row among the fitted ones, -1 if it is not fitted.
-    labels, margins : ndarray
-        Clusters and leave-one-out margins of the fitted rows.
+    Links of a weight above 1 are not doubted. ``places`` are the numbers of the rows among the
+    fitted ones, -1 if a row is not fitted; labels and leave-one-out margins are of fitted rows.
 
     Examples
     --------

@@ -7,6 +7,7 @@ move would violate a link is moved together with the rows that have to change pl
 (``_numba.swap_chains``).
 
 The search starts from the labels that were found without links, so that a few links change little.
+Their metric and their sample of the rows are also kept if links are few (``_fit._first_fit``).
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from .._core.init import agreement
 from .._core.links import Groups
 from ._label_search import (
+    MIN_GAIN,
     SHAKES,
     Found,
+    Labelling,
     LabelProblem,
     SearchSettings,
-    _Arrays,
     promised,
     search_labels,
-    sums_within,
 )
-from ._numba import swap_chains
+from ._numba import cluster_sums, swap_chains
 from ._similarity import Similarity
 
 # Moving a row of weight w changes J_p by at most about 4 w / n_h^p, a violated link by twice this.
 PENALTY = 10.0
 HEAVIEST_LINK = 100.0  # times the lightest one: larger penalties would cost precision
-OTHERS = 7  # further local optima of the search without links, to start from
+OTHERS = 7  # further local optima of a search, to start another one from
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,10 @@ class GroupedProblem(LabelProblem):
     # cannot-links between groups as a CSR matrix: indptr, indices and weights
     cannot: tuple[np.ndarray, np.ndarray, np.ndarray] = ()  # type: ignore[assignment]
 
-    def joint_moves(self, arrays: _Arrays, repair: bool = False) -> int:
+    def joint_moves(self, state: Labelling, repair: bool = False) -> int:
         """Swap chains of cannot-linked rows; with ``repair`` only if fewer links are violated."""
-        within = sums_within(arrays.caches, arrays.labels)
-        return int(swap_chains(*arrays.shared, within, self.size_prior, self.cannot, repair))
+        within = cluster_sums(state.caches, state.labels, self.similarity.weights)[0]
+        return int(swap_chains(*state.shared, within, self.size_prior, self.cannot, repair))
 
 
 def grouped(problem: LabelProblem, links: Groups) -> GroupedProblem:
@@ -78,32 +80,38 @@ def grouped(problem: LabelProblem, links: Groups) -> GroupedProblem:
 
 
 def voted(problem: LabelProblem, links: Groups, labels: np.ndarray) -> np.ndarray:
-    """Return the label of most of the weight in every group; those of known rows are kept."""
-    votes = np.zeros((links.of_row.max() + 1, problem.k))
-    np.add.at(votes, (links.of_row, labels), problem.similarity.weights)
+    """Return the label of most of the weight in every group; those of known rows are kept.
+
+    Among labels of equal weight, that of the largest sum of leave-one-out scores is taken.
+    """
+    similarity, k = problem.similarity, problem.k
+    votes, scores = np.zeros((2, links.of_row.max() + 1, k))
+    np.add.at(votes, (links.of_row, labels), similarity.weights)
     known = problem.known >= 0
     votes[links.of_row[known], problem.known[known]] = np.inf
-    return votes.argmax(axis=1).astype(np.int32)
+    first = votes >= (1.0 - 1e-9) * votes.max(axis=1, keepdims=True)
+    if (first.sum(axis=1) > 1).any():
+        loo = similarity.leave_one_out(similarity.caches(labels, k), labels)
+        np.add.at(scores, links.of_row, similarity.weights[:, None] * loo)
+    return np.where(first, scores, -np.inf).argmax(axis=1).astype(np.int32)
 
 
 def repaired(small: GroupedProblem, labels: np.ndarray) -> np.ndarray:
     """Return labels of the groups, changed as little as needed to respect the cannot-links."""
-    arrays = _Arrays(small, labels)
-    while small.joint_moves(arrays, repair=True):
+    state = Labelling(small, labels)
+    while small.joint_moves(state, repair=True):
         pass
-    return arrays.labels
+    return state.labels
 
 
-def predicts_more(
-    problem: LabelProblem, links: Groups, labels: np.ndarray, others: np.ndarray
-) -> bool:
+def predicts_more(problem: LabelProblem, labels: np.ndarray, others: np.ndarray) -> bool:
     """Return whether classifiers of some labels predict significantly more links than of others.
 
-    Predictions are leave-one-out, labels those of groups.
+    Predictions are leave-one-out.
     """
-    pairs, right = links.links(), []
-    for of_group in (labels, others):
-        of_row = of_group[links.of_row]
+    assert problem.links is not None
+    pairs, right = problem.links.links(), []
+    for of_row in (labels, others):
         caches = problem.similarity.caches(of_row, problem.k)
         predicted = problem.similarity.leave_one_out(caches, of_row).argmax(axis=1)
         right.append(pairs.satisfied(predicted))
@@ -133,33 +141,27 @@ def search_with_links(
     """Return labels that respect the links, how they compare with rivals, and if they are others.
 
     The labels found without links are made to respect the links and improved by single moves. The
-    result of a wider search replaces them only if it predicts significantly more links.
-
-    Parameters
-    ----------
-    problem : LabelProblem
-        With links; otherwise ``found`` is returned.
-    found : Found
-        Result of the search without links.
-    rivals : list of ndarray, optional
-        Labels that the result must not be worse than, after they are made to respect the links.
-    keep : bool
-        Whether the labels found are not those of the largest J_p: they are not improved then.
+    result of a wider search replaces them only if it predicts significantly more links, or has a
+    larger J_p and is as near to the labels found without links. It is not worse than ``rivals``
+    that are made to respect the links. With ``keep``, the labels found are not those of the largest
+    J_p, and only linked rows are moved.
     """
     links = problem.links
     if links is None or problem.k == 1:
         return found, {}, False
-    small = grouped(problem, links)
+    small = first = grouped(problem, links)
     compared: dict[str, dict[str, float]] = {}
     labels = [found.labels, *(other.labels for other in found.others[:OTHERS])]
     starts = [(repaired(small, voted(problem, links, start)), SHAKES) for start in labels]
     if keep:
-        value = small.value(starts[0][0], small.similarity.caches(starts[0][0], small.k))
-        best = Found(starts[0][0], value, [*found.history, small.paper_value(value)])
-    else:
-        best = search_labels(small, starts[:1], replace(settings, n_kicks=0))
+        linked = np.bincount(links.of_row, links.linked()) > 0
+        first = replace(small, known=np.where(linked, small.known, starts[0][0]))
+    best = search_labels(first, starts[:1], replace(settings, n_kicks=0))
     other = search_labels(small, starts, settings)
-    left = predicts_more(problem, links, other.labels, best.labels)
+    of_rows = [one.labels[links.of_row] for one in (other, best)]
+    as_near, near = (agreement(found.labels, labels, problem.k) for labels in of_rows)
+    left = other.value > best.value * (1.0 + MIN_GAIN) and as_near >= near
+    left = left or predicts_more(problem, *of_rows)
     best = other if left else best
     others = [replace(one, labels=one.labels[links.of_row]) for one in other.others]
     if rivals:

@@ -1,4 +1,4 @@
-"""Compiled label searches on the caches T_h = R y_h (used by ``least_squares.py``).
+"""Compiled label searches on the caches T_h = R y_h (used by ``_label_search.py``).
 
 With 0/1 indicators y_h the search maximises J = sum_h y_h' R y_h. Moving row j from cluster a to d
 changes J by 2 (T_dj - T_aj + R_jj) and the caches by one row of R: O(1) to test, O(n) to do. The
@@ -15,7 +15,6 @@ from numba.extending import overload
 
 NEVER = 1e30  # barrier of a row that must not move
 BLOCK = 256
-LANES = 64  # of the search for neighbours
 
 
 def _bits(value):
@@ -372,80 +371,7 @@ def swap_chains(
     return swaps
 
 
-# -- nearest neighbours by a table of closeness ----------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def nearest(closeness, first, out):
-    """Fill ``out`` (rows, count) with the columns of the largest entries of every row.
-
-    Row i is column ``first + i`` itself, which is left out (``first`` < 0: none is). Of equal
-    entries the first columns count.
-
-    The maxima of every LANES-th entry come first, because they vectorise: the count-th largest of
-    them bounds the entries searched for, so that few lanes are looked through one by one.
-    """
-    rows, columns = closeness.shape
-    count, lanes = out.shape[1], min(LANES, columns)
-    maxima = np.empty(lanes, closeness.dtype)
-    largest = np.empty(count, closeness.dtype)
-    for i in range(rows):
-        row, found = closeness[i], out[i]
-        found[:] = 0
-        own, kept = first + i if first >= 0 else -1, row[0]
-        if own >= 0:
-            kept, row[own] = row[own], -np.inf
-        maxima[:] = row[:lanes]
-        for start in range(lanes, columns, lanes):
-            part = row[start : start + lanes]
-            for lane in range(len(part)):
-                maxima[lane] = part[lane] if part[lane] > maxima[lane] else maxima[lane]
-        largest[:] = -np.inf
-        for value in maxima:
-            if value > largest[-1]:
-                place = count - 1
-                while place > 0 and largest[place - 1] < value:
-                    largest[place] = largest[place - 1]
-                    place -= 1
-                largest[place] = value
-        bound, held = largest[-1], 0
-        for lane in range(lanes):
-            if maxima[lane] < bound:
-                continue
-            for j in range(lane, columns, lanes):
-                value = row[j]
-                if value < bound or j == own:
-                    continue
-                place = held
-                while place > 0:
-                    last = found[place - 1]
-                    if row[last] > value or (row[last] == value and last < j):
-                        break
-                    if place < count:
-                        found[place] = last
-                    place -= 1
-                if place < count:
-                    found[place] = j
-                    held = min(held + 1, count)
-                if held == count:
-                    bound = row[found[-1]]
-        if own >= 0:
-            row[own] = kept
-
-
-@njit(cache=True, nogil=True)
-def neighbour_means(neighbours, own, values, out):
-    """Fill ``out`` with the means of the neighbours' values, or a row's own where it has one."""
-    count = neighbours.shape[1]
-    for i in range(neighbours.shape[0]):
-        for h in range(values.shape[1]):
-            if own[i] >= 0:
-                out[i, h] = values[own[i], h]
-            else:
-                total = values[neighbours[i, 0], h]
-                for j in range(1, count):
-                    total += values[neighbours[i, j], h]
-                out[i, h] = total / count
+# -- groups along the shortest links ---------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)

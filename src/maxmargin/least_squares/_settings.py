@@ -1,28 +1,21 @@
-"""Parameters of a fit, its results other than the model, and the search that it asks for."""
+"""Parameters of a fit, and the similarity that suits the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._core.dedup import FitInput
 from .._core.features import KERNELS
-from .._core.size_floor import size_floor
 from .._data.source import MemoryRows, RowSource
-from ._label_search import NO_LIMIT, LabelProblem, SearchSettings
-from ._similarity import Similarity
-from ._size_search import GAIN, SIZE_PRIORS
 
-N_NEIGHBORS = 10
+N_NEIGHBORS, ROWS_PER_NEIGHBOR = 10, 3
 TEXT_RIDGE = 10.0
 LOOKED_AT = 4000  # rows, spread over X, whose entries are counted
 TEXT_WIDTH = 50  # rows with fewer columns are never treated as word counts
 DENSE_SHARE = 0.05  # CSR rows with more non-zeros than this are read as dense ones
-TEMPERED_KICKS, PATIENCE = 24, 12  # the search ends after four in a row of each kind that fail
 
 
 @dataclass(frozen=True)
@@ -48,13 +41,12 @@ class Settings:
     pca: int | None = None
     balance: float = 0.1
     max_iter: int = 200
-    # Neighbours in a graph whose R joins the average; 0 for no graph. Fewer are used if there are
-    # less than three rows for each of them and each cluster.
+    # most neighbours in a graph whose R joins the average; 0 for no graph
     n_neighbors: int = 0
-    # p in J_p: from 0 (equal sizes) to 1 (no preference); "auto" compares SIZE_PRIORS
-    size_prior: Any = 0.0
+    # p in J_p: from 0 (equal sizes) to 1 (no preference); several are compared, the first preferred
+    size_priors: tuple[float, ...] = (0.0,)
     # Cluster twice, the second time after whitening by the covariance within the first clusters (if
-    # there are at most 100 columns and five rows for each). Needs ``size_prior`` > 0.
+    # there are at most 100 columns and five rows for each). Needs a size prior above 0.
     whiten: bool = False
     # Whether clusters may differ in spread instead of location. Needs ``whiten``.
     spreads: bool = False
@@ -83,14 +75,13 @@ class Settings:
         return self.n_neighbors > 0 or len(self.kernels) > 1
 
     @property
-    def priors(self) -> tuple[float, ...]:
-        """Values of p to compare, the preferred one first."""
-        return SIZE_PRIORS if self.size_prior == "auto" else (self.size_prior,)
-
-    @property
     def tempered(self) -> bool:
         """Whether sizes are tempered: p > 0."""
-        return self.priors[0] > 0
+        return self.size_priors[0] > 0
+
+    def auxiliary(self, **changes: Any) -> Settings:
+        """Return the settings, with changes, of a fit that only serves another one."""
+        return replace(self, compared=False, pilot=False, n_resamples=0, **changes)
 
     def check(self) -> None:
         """Raise an error for incompatible parameters."""
@@ -116,145 +107,9 @@ class Settings:
         return int(itemsize * (matrices * m**2 + strips) + 8 * m * n_features + 64 * n_samples)
 
 
-@dataclass(frozen=True)
-class Details:
-    """Results of a fit other than the model."""
-
-    chosen: np.ndarray  # rows of the input that were in the fit
-    # labels, margins: label and leave-one-out margin of each of them
-    labels: np.ndarray
-    margins: np.ndarray
-    scores: np.ndarray  # (n_fitted, k): scores of their regressions on the clusters' indicators
-    # other clusterings: relative difference of the objective, and labels of the fitted rows
-    others: list[tuple[float, np.ndarray]]
-    # whitened, scaled: whether there was a first fit for the metric; whether columns were
-    # standardised
-    whitened: bool
-    scaled: bool
-    by_spread: bool  # whether the clusters are those of the mixture, not of the largest J_p
-    # whether they are connected groups of rows that are apart, not of the largest J_p
-    by_connection: bool
-    connected: bool  # whether the clusters are such groups, of the largest J_p or not
-    # mean leave-one-out margin for every size prior that was tried
-    size_margins: dict[float, float]
-    view_weights: dict[str, float] | None = None  # weight of each view
-    view_fits: np.ndarray | None = None  # leave-one-out R2 of the labels by each view
-    link_weight: str | None = None  # the weight of rows with constraints if it is not 1, and why
-    doubted: Sequence[int] = ()  # numbers of the constraints that were not used
-
-    def renumbered(self, order: np.ndarray) -> Details:
-        """Return the same with the scores in this order of the clusters; labels stay."""
-        return replace(self, scores=self.scores[:, order])
-
-    def places(self, data: FitInput) -> np.ndarray:
-        """Return, for every row that the user gave, its place among the fitted rows, or -1."""
-        fitted = np.full(len(data.weights), -1)
-        fitted[self.chosen] = np.arange(len(self.chosen))
-        return np.where(data.inverse >= 0, fitted[data.inverse], -1)
-
-    def sentences(self, data: FitInput, extras: dict[str, Any]) -> Iterator[str]:
-        """Yield what the clusters are and how they were found."""
-        if self.scaled:
-            yield (
-                "The columns were standardised, because their scales differ by more than a factor "
-                "of 10; kernel='rbf' keeps them as they are."
-            )
-        if self.view_weights is not None:
-            weights = ", ".join(f"{name} {w:.2f}" for name, w in self.view_weights.items())
-            yield f"Weights of the views: {weights}."
-        if self.whitened:
-            yield (
-                "The rows were clustered twice, the second time after whitening by the covariance "
-                f"within the first clusters: {data.X.shape[1]} columns (after encoding) are few "
-                "enough to estimate it."
-            )
-        if self.by_spread:
-            yield (
-                "The clusters differ in spread, not in location: they are those of a mixture with "
-                "a scale per cluster, and their objective need not be the lowest."
-            )
-        if self.connected:
-            lower = ", and their objective need not be the lowest"
-            told = lower if self.by_connection else ""
-            yield f"The clusters are connected groups of rows that are apart{told}."
-        rounded = {p: f"{margin:.2f}" for p, margin in self.size_margins.items()}
-        if len(set(rounded.values())) > 1:
-            margins = (f"{margin} with {p:g}" for p, margin in rounded.items())
-            rule = (
-                "It is the first that keeps the connected groups"
-                if self.connected
-                else f"{SIZE_PRIORS[0]} is kept unless a larger one raises the mean leave-one-out "
-                f"margin by more than {GAIN[0]} (less for many clusters) and leaves clearly fewer "
-                "rows between clusters"
-            )
-            yield f"size_prior={extras['size_prior_']:g} was used. {rule}: {', '.join(margins)}."
-        fitted = len(self.chosen)
-        if fitted < len(data.weights):
-            yield (
-                f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
-                f"other {len(data.inverse) - fitted:,}."
-            )
-        count = int((data.known >= 0).sum())
-        if count:
-            yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
-        yield (
-            f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} of the rows are in the "
-            "cluster that the other rows predict. It says how clear the clusters are, not whether "
-            "they are right."
-        )
-
-
-def label_problem(
-    similarity: Similarity, known: np.ndarray, data: FitInput, s: Settings
-) -> LabelProblem:
-    """Return the objective of the search, with its constraints on sizes."""
-    total, k, given = similarity.weights.sum(), s.n_clusters, s.cluster_sizes
-    targets = np.full(k, total / k)  # shares of known labels are no targets
-    if given is not None and not isinstance(given, str):
-        sizes, n = np.asarray(given, np.float64), data.weights.sum()
-        if sizes.shape != (k,) or not np.isfinite(sizes).all() or (sizes <= 0).any():
-            raise ValueError(
-                f"cluster_sizes must be {k} positive numbers, one per cluster; got {given!r}."
-            )
-        if abs(sizes.sum() - 1.0) > 1e-6 and abs(sizes.sum() - n) > 1e-6 * n:
-            raise ValueError(
-                f"cluster_sizes must add up to the number of rows ({n:g}) or, as proportions, to "
-                f"1; they add up to {sizes.sum():g}."
-            )
-        targets = np.asarray(total * sizes / sizes.sum())
-    floor = size_floor(s.balance, total, k, data.whole)
-    if (targets < floor - 1e-9).any():
-        floor = float(targets.min())
-    return LabelProblem(similarity, k, targets, floor, known.astype(np.int32), s.priors[0])
-
-
-def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings:
-    """Return the settings of the search."""
-    kicks = s.n_kicks
-    if kicks == "auto" and s.tempered:
-        kicks = TEMPERED_KICKS
-    elif kicks == "auto":
-        kicks = s.n_clusters // 2 if s.n_clusters >= 3 else 0
-    budget = s.time_budget if s.search == "shaking" else None
-    if budget is not None and s.n_kicks == "auto":
-        kicks = NO_LIMIT
-    return SearchSettings(
-        search=s.search,
-        n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
-        # With links, half of the time is for the search that respects them.
-        deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
-        max_iter=s.max_iter,
-        adaptive=isinstance(s.cluster_sizes, str),
-        sized=s.cluster_sizes is not None,
-        n_shakes=s.n_shakes,
-        cooling=s.cooling,
-        rng=data.rng,
-        watch=data.watch,
-        n_jobs=data.n_jobs,
-        parallel=getattr(data.watch, "context", None) is None,
-        only_clear=s.only_clear,
-        patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
-    )
+def neighbour_count(n: int, k: int, most: int = N_NEIGHBORS) -> int:
+    """Return the number of neighbours of n rows: more than a cluster has rows are in others."""
+    return min(most, max(1, n // (ROWS_PER_NEIGHBOR * k)))
 
 
 @dataclass(frozen=True)
@@ -277,15 +132,7 @@ RBF = Kind(
 
 
 def kind_of_rows(X: Any, kernel: Any = "auto") -> Kind:
-    """Return the similarity to use for these rows, dense or CSR.
-
-    Examples
-    --------
-    >>> kind_of_rows(np.ones((5, 3))).kernel
-    'rbf'
-    >>> kind_of_rows(sparse.eye_array(100, format="csr")).kernel
-    'cosine'
-    """
+    """Return the similarity to use for these rows, dense or CSR."""
     if callable(kernel) or kernel != "auto":
         if kernel == "precomputed":
             told = "X was used as a kernel matrix, together with a nearest-neighbour graph."

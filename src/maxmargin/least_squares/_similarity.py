@@ -10,16 +10,18 @@ q = sqrt(w) / |sqrt(w)|, which is equivalent to an unpenalised intercept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._core.features import DEVICE_KERNELS, FeatureMap
+from .._core.features import DEVICE_KERNELS, FeatureMap, kernel_basis, kernel_params
 from .._core.lapack import invert_definite
+from .._data.source import MemoryRows
 from .._threads import run_all
 from ._numba import add_members, add_products
+from ._settings import Settings
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
@@ -41,6 +43,7 @@ class Similarity:
     # (n,): weighted mean of each kernel column (divided by ``scale``); None if the kernel is not
     # centred, so that the model has no intercept
     row_means: np.ndarray | None
+    diagonal: np.ndarray | None = field(default=None, kw_only=True)  # of a matrix that is not kept
     _kept: dict[tuple[int, bytes], np.ndarray] = field(
         init=False, repr=False, compare=False, default_factory=dict, kw_only=True
     )
@@ -89,11 +92,9 @@ class Similarity:
         weighted = dual * roots
         return weighted / self.scale, self.biases(labels, k) - weighted @ self.row_means
 
-    def leave_one_out(
-        self, caches: np.ndarray, labels: np.ndarray, diagonal: np.ndarray | None = None
-    ) -> np.ndarray:
+    def leave_one_out(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores (n, k) of each row by the model fitted on all others, in closed form."""
-        k, w = caches.shape[0], self.weights
+        k, w, diagonal = caches.shape[0], self.weights, self.diagonal
         diagonal = np.diag(self.matrix).astype(np.float64) if diagonal is None else diagonal
         indicators = (labels[None, :] == np.arange(k)[:, None]).astype(np.float64)
         influence = diagonal / w
@@ -106,6 +107,36 @@ class Similarity:
         return scores
 
 
+def kernel_map(
+    X: Any,
+    weights: np.ndarray,
+    rng: np.random.Generator,
+    s: Settings,
+    kernel: Any,
+    axes: np.ndarray | None = None,
+) -> FeatureMap:
+    """Return the map from rows to their kernel values with all rows."""
+    offset = None
+    shift = kernel in ("rbf", "laplacian") or (kernel == "linear" and s.center)
+    if not sparse.issparse(X) and (s.pca is not None or shift or axes is not None):
+        offset = np.average(X, axis=0, weights=weights).astype(X.dtype)
+    if s.pca is not None and axes is None:
+        axes = principal_axes(X, offset, weights, s.pca).astype(X.dtype)
+    dtype = np.dtype(factor_dtype(len(weights), s.ridge))
+    plain = FeatureMap(kernel, {}, None, None, offset, np.zeros(0), 1.0, dtype, axes)
+    points = np.arange(X.shape[0]) if s.precomputed else plain.points(X)
+    params = {}
+    if not s.precomputed:
+        params = kernel_params(MemoryRows(points), kernel, s.gamma, s.degree, s.coef0, rng)
+    fmap = replace(plain, params=params, landmarks=points, offset=np.zeros(X.shape[0]))
+    if s.n_components is None or s.n_components >= X.shape[0]:
+        return fmap
+    few = np.sort(rng.choice(X.shape[0], s.n_components, replace=False))
+    fmap = replace(fmap, landmarks=points[few])
+    projection = kernel_basis(fmap.kernel_values(X[few]), kernel, dtype)
+    return replace(fmap, projection=projection, offset=np.zeros(projection.shape[1]))
+
+
 def make_similarity(
     fmap: FeatureMap,
     X: Any,
@@ -115,19 +146,11 @@ def make_similarity(
     n_jobs: int = 1,
     source: Any = None,
 ) -> Similarity:
-    """Return R of the rows of X, which are also the landmarks of ``fmap``.
+    """Return R of the rows of X, which are also the landmarks of a map without a projection.
 
-    Parameters
-    ----------
-    fmap : FeatureMap
-        Kernel map without a projection.
-    X : ndarray or csr_matrix of shape (n, d)
-    weights : ndarray of shape (n,)
-    source : RowSource, optional
-        Where the rows came from; a device forms R there.
+    A device that the rows came from, their ``source``, forms R itself.
     """
-    on_device = hasattr(source, "send") and fmap.kernel in DEVICE_KERNELS
-    if on_device:
+    if hasattr(source, "send") and fmap.kernel in DEVICE_KERNELS:
         return device_similarity(source, fmap, X, weights, ridge, center)
     dtype = factor_dtype(len(weights), ridge)
     K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
@@ -279,13 +302,6 @@ def whitening_axes(
 
     Columns of two values are scaled to 0 and 1 only: rows have no spread around their values, and
     whitening would turn the levels of categories into gaps as wide as those between clusters.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, -1.0], [0.0, 1.0], [9.0, -1.0], [9.0, 1.0]])
-    >>> axes = whitening_axes(X, np.array([0, 0, 1, 1]), np.ones(4), shrinkage=0.5)
-    >>> np.abs(axes).max(axis=0).round(6)
-    array([1.154701, 2.      ])
     """
     share = weights / weights.sum()
     X = np.asarray(X, np.float64)

@@ -1,30 +1,47 @@
-"""Initial labels of a fit: random ones, those that known labels give, and other partitions."""
+"""Initial labels, and the search from them at several size priors p.
+
+Initial labels are random, follow from known ones, or are partitions by other methods: k-means, a
+mixture with a scale per cluster, and connected groups of rows that are apart.
+
+J_p of different p cannot be compared. The mean leave-one-out margin can: it is near 1 if every row
+is closer to its own cluster than to any other, and falls with the share of rows in clusters that
+were cut in two. The first p is kept unless another one has a clearly higher mean margin and fewer
+rows of small margin.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from .._core.dedup import FitInput
-from .._core.features import fit_features, mapped_rows, negative_squares
-from .._core.init import held_labels, kmeans_partition
+from .._core.features import fit_features, mapped_rows
+from .._core.init import agreement, held_labels, kmeans_partition
+from .._core.model import lead_of
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from .._threads import later, one_thread, run_all
+from .._threads import later, one_thread
+from ._connected import connected_clusters
 from ._graph import MixedMap
 from ._label_search import (
+    COARSE,
     SHAKES,
+    Found,
     LabelProblem,
-    grown_labels,
-    random_labels,
-    supervised_labels,
+    SearchSettings,
+    adapted_sizes,
+    keep_known,
+    predictive_fit,
+    regrouped,
+    search_labels,
+    with_labels,
 )
-from ._numba import joined_links, nearest
-from ._similarity import STRIP
+from ._similarity import similarity_of
 
 AUTO_STARTS, TEMPERED_STARTS = 10, 8
 KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
@@ -32,11 +49,20 @@ WIDEST_MIXTURE = 100  # columns
 ROUNDS = 200  # of the mixture
 SHRINKAGE = 0.05
 SETTLED = 1e-6  # change of the mean log-likelihood
-CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
-LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
-COVERED = 0.95  # share of the rows in the groups
-TIE = 1e-6  # weight of the distance beside the reachability
-EQUAL = 1e-10  # difference of squared distances that is rounding, as a share of the largest square
+SPREAD_RATIO = 2.0  # least ratio of squared scales
+WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
+SIZE_PRIORS = (0.75, 0.9, 1.0)
+# To leave the first p: gain in the mean margin, fall of the share of doubtful rows; and the same
+# times the number of clusters, if there are many, since one that is cut has few of the rows then.
+GAIN, FALL = (0.06, 0.5), (0.03, 0.25)
+AGREEING = 0.99  # adjusted Rand index of searches that agree
+DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
+RUNNERS_UP = 3
+RIVALS = 3  # random starts that connected clusters are compared with
+SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
+SIZE_CHECK_ROWS = 400
+
+Starts = list[tuple[np.ndarray, int]]
 
 
 def random_starts(problem, s, rng) -> list[tuple[np.ndarray, int]]:
@@ -54,6 +80,14 @@ def random_starts(problem, s, rng) -> list[tuple[np.ndarray, int]]:
     return starts
 
 
+def random_labels(problem: LabelProblem, rng: np.random.Generator) -> np.ndarray:
+    """Return random labels in proportion to the targets."""
+    n = len(problem.known)
+    bounds = np.cumsum(problem.targets) / problem.targets.sum()
+    places = (np.arange(n) + 0.5) / n
+    return np.searchsorted(bounds[:-1], places[rng.permutation(n)]).astype(np.int32)
+
+
 def starts_from_known(problem, fmap, X, s) -> list[np.ndarray]:
     """Return initial labels that follow from the known ones."""
     starts = []
@@ -69,7 +103,32 @@ def starts_from_known(problem, fmap, X, s) -> list[np.ndarray]:
     return starts
 
 
-def kmeans_rival(X, weights: np.ndarray, data: FitInput, s) -> Callable[[], Any]:
+def supervised_labels(
+    K: np.ndarray, rows: np.ndarray, problem: LabelProblem, ridge: float
+) -> np.ndarray:
+    """Labels by least-squares classifiers of the labelled ``rows`` alone; K is (n, labelled)."""
+    K = np.asarray(K, np.float64) / problem.similarity.scale
+    targets = (problem.known[rows][:, None] == np.arange(problem.k)).astype(np.float64)
+    coef = np.linalg.solve(K[rows] + ridge * np.eye(len(rows)), targets - targets.mean(axis=0))
+    return keep_known((K @ coef).argmax(axis=1), problem.known)
+
+
+def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
+    """Grow clusters from the labelled rows; rows with the largest margins join first."""
+    labels, n = problem.known.copy(), len(problem.known)
+    for count in np.geomspace(max((labels >= 0).sum(), 1), n, steps + 1)[1:].astype(int):
+        sizes = np.bincount(labels[labels >= 0], minlength=problem.k)
+        # The mean similarity to the members: a sum would favour large clusters.
+        scores = problem.similarity.caches(labels, problem.k).T / np.maximum(sizes, 1)
+        ranked = np.sort(scores, axis=1)
+        sure = ranked[:, -1] - ranked[:, -2] if problem.k > 1 else ranked[:, -1]
+        free = np.flatnonzero(labels < 0)
+        joining = free[np.argsort(-sure[free], kind="stable")][: max(count - n + len(free), 0)]
+        labels[joining] = scores[joining].argmax(axis=1)
+    return labels
+
+
+def later_kmeans(X, weights: np.ndarray, data: FitInput, s) -> Callable[[], Any]:
     """Return a function for rows and their k-means partition, which a thread begins to find."""
     rng = data.rng.spawn(1)[0]  # the search goes on as it would without
 
@@ -86,10 +145,10 @@ def kmeans_rival(X, weights: np.ndarray, data: FitInput, s) -> Callable[[], Any]
     return later(found, data.n_jobs)
 
 
-def rivals_of(rival, problem: LabelProblem, data: FitInput, chosen) -> list[np.ndarray]:
+def rivals_of(kmeans, problem: LabelProblem, data: FitInput, chosen) -> list[np.ndarray]:
     """Return labels that the search must not be worse than: of k-means, and the initial ones."""
     weights, known = problem.similarity.weights, problem.known
-    rows, labels = rival()
+    rows, labels = kmeans()
     found = [labels]
     if data.initial is not None:
         found.append(data.initial[chosen])
@@ -114,10 +173,8 @@ def partitions_of(fmap, problem: LabelProblem, data: FitInput, s) -> list[np.nda
 
 def connected_of(fmap, problem: LabelProblem, s, n_jobs: int) -> np.ndarray | None:
     """Return clusters that are apart and connected within, if the rows are such."""
-    points = fmap.landmarks
-    if not s.connected or "rbf" not in s.kernels or sparse.issparse(points):
-        return None
-    if (problem.known >= 0).any():
+    points, known = fmap.landmarks, (problem.known >= 0).any()
+    if known or not s.connected or "rbf" not in s.kernels or sparse.issparse(points):
         return None
     weights = problem.similarity.weights
     labels = connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters, n_jobs)
@@ -129,22 +186,10 @@ def connected_of(fmap, problem: LabelProblem, s, n_jobs: int) -> np.ndarray | No
 def spread_clusters(
     X: np.ndarray, labels: np.ndarray, weights: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and squared scales s_h^2 (up to a common factor) of the mixture, by EM.
+    """Labels and squared scales s_h^2 (up to a common factor) of a mixture, by EM.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    labels : ndarray of shape (n,)
-        Clusters to start from, none of them empty.
-    weights : ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(size=(300, 4)), 4.0 * rng.normal(size=(300, 4))])
-    >>> labels, scales = spread_clusters(X, (X[:, 0] > 1).astype(int), np.ones(600), 2)
-    >>> bool(scales.max() / scales.min() > 10)
-    True
+    Its clusters have a common shape S and covariances s_h^2 S; ``labels`` to start from leave none
+    of them empty.
     """
     X = np.asarray(X, np.float64)
     # Scaled to about unit size by a power of two: exact, and squares do not overflow.
@@ -189,88 +234,166 @@ def _shape(X: np.ndarray, means: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return axes
 
 
-# -- clusters that are apart and connected within, whatever their shape ---------------------------
-#
-# Single linkage of mutual reachability distances (Campello, Moulavi & Sander 2013): rows are joined
-# in the order of max(distance, distance of either row to its third neighbour). If at some distance
-# k large groups are apart and hold nearly all rows, they are the clusters. Overlapping clusters
-# never pass: rows between them join the groups before the tails of the clusters do.
+def by_spread(problem: LabelProblem, found: Found, points: np.ndarray) -> Found:
+    """Return clusters that differ in spread, if their leave-one-out R2 is nearly as high.
 
-
-def connected_clusters(
-    points: np.ndarray, weights: np.ndarray, k: int, n_jobs: int = 1
-) -> np.ndarray | None:
-    """Return the labels of k groups of rows that are apart, None if there are none.
-
-    Examples
-    --------
-    >>> t = np.linspace(0.0, 6.28, 100)
-    >>> ring = np.column_stack([np.cos(t), np.sin(t)])
-    >>> labels = connected_clusters(np.concatenate([ring, 3.0 * ring]), np.ones(200), 2)
-    >>> bool((labels[:100] == labels[0]).all() and (labels[100:] == 1 - labels[0]).all())
-    True
-    >>> connected_clusters(ring, np.ones(100), 2) is None
-    True
+    They are tried only if the leave-one-out R2 of clusters that differ in location is not high.
     """
-    n = len(points)
-    # Numbers on a line have large gaps by chance.
-    if n < LEAST_ROWS * k or k < 2 or points.shape[1] < 2:
-        return None
-    tree = _spanning_tree(*neighbours_of(points, min(LINKED, n - 1), n_jobs))
-    least = float(weights.sum() * max(LEAST / k, LEAST_ROWS / n))  # of a group that is a cluster
-    enough = COVERED * float(weights.sum())
-    joined = joined_links(tree.row, tree.col, weights.astype(np.float64), k, least, enough)
-    if joined < 0:
-        return None
-    links = sparse.coo_array((np.ones(joined), (tree.row[:joined], tree.col[:joined])), (n, n))
-    groups = connected_components(links, directed=False)[1]
-    large = np.flatnonzero(np.bincount(groups, weights) >= least)
-    labels = np.full(groups.max() + 1, -1)
-    labels[large] = np.arange(k)
-    return _spread(labels[groups].astype(np.int32), tree)
+    k, weights = problem.k, problem.similarity.weights
+    fit = predictive_fit(problem, found.labels)[0] / (k - 1)
+    if fit >= WELL_PREDICTED:
+        return found
+    labels, scales = spread_clusters(points, found.labels, weights, k)
+    labels = keep_known(labels, problem.known)
+    sizes = np.bincount(labels, weights, minlength=k)
+    alike = scales.max() < SPREAD_RATIO * scales.min()
+    if alike or sizes.min() < max(problem.floor, problem.unit):
+        return found
+    if predictive_fit(problem, labels)[0] / (k - 1) < fit - SPREAD_LOSS:
+        return found
+    return with_labels(problem, found, labels)
 
 
-def neighbours_of(points: np.ndarray, count: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest other rows of each row, and their distances in rising order."""
-    n = len(points)
-    neighbours, squares = np.empty((n, count), np.int64), np.empty((n, count))
-    # Distances that differ by rounding are equal: the order of the rows then decides, not BLAS.
-    unit = EQUAL * max(float(np.einsum("ij,ij->i", points, points).max()), np.finfo(float).tiny)
-
-    def strip(i: int) -> None:
-        D = negative_squares(points[i : i + STRIP], points)
-        D /= unit
-        np.rint(D, out=D)
-        D *= unit
-        nearest(D, i, neighbours[i : i + STRIP])
-        squares[i : i + STRIP] = -np.take_along_axis(D, neighbours[i : i + STRIP], axis=1)
-
-    run_all(strip, range(0, n, STRIP), n_jobs)
-    return neighbours, np.sqrt(np.maximum(squares, 0.0))
+# -- several size priors ---------------------------------------------------------------------------
 
 
-def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_array:
-    """Minimum spanning forest of the graph of neighbours, its links sorted by reachability."""
-    n, count = neighbours.shape
-    core = distances[:, min(CORE, count) - 1]
-    rows, columns = np.repeat(np.arange(n), count), neighbours.ravel()
-    reach = np.maximum(distances.ravel(), np.maximum(core[rows], core[columns]))
-    # Many links have the same reachability: the shortest of them come first. Zero would be no link.
-    reach = np.maximum(reach + TIE * distances.ravel(), np.finfo(float).tiny)
-    # A matrix, unlike an array, has int32 indices, which old versions of scipy need here.
-    graph = sparse.csr_matrix((reach, (rows, columns)), (n, n))
-    tree = minimum_spanning_tree(graph.maximum(graph.T)).tocoo()
-    order = np.argsort(tree.data, kind="stable")
-    return sparse.coo_array((tree.data[order], (tree.row[order], tree.col[order])), (n, n))
+class NotClear(Exception):
+    """Searches do not agree, or rows are between clusters."""
 
 
-def _spread(labels: np.ndarray, tree: sparse.coo_array) -> np.ndarray | None:
-    """Give rows outside of the groups the label of the row that the tree links them to first."""
-    while (labels < 0).any():
-        a, b = labels[tree.row], labels[tree.col]
-        at = np.flatnonzero((a < 0) != (b < 0))
-        if len(at) == 0:
-            return None  # a few rows that are linked to no group
-        first = at[0]
-        labels[tree.row[first] if a[first] < 0 else tree.col[first]] = max(a[first], b[first])
-    return labels
+def mean_and_doubt(problem: LabelProblem, labels: np.ndarray) -> tuple[float, float]:
+    """Mean of the leave-one-out margins: score of the own cluster minus the best other score.
+
+    And the share of doubtful rows, which are between clusters or parts of one.
+    """
+    similarity, w = problem.similarity, problem.similarity.weights
+    loo = similarity.leave_one_out(similarity.caches(labels, problem.k), labels)
+    margins = lead_of(loo, labels)
+    doubtful = margins < DOUBTFUL * np.median(margins)
+    return float(np.average(margins, weights=w)), float(np.average(doubtful, weights=w))
+
+
+def search_sizes(
+    problem: LabelProblem,
+    starts: Starts,
+    rivals: list[np.ndarray],
+    others: Callable[[], list[np.ndarray]],
+    connected: np.ndarray | None,
+    settings: SearchSettings,
+    priors: tuple[float, ...],
+) -> tuple[LabelProblem, Found, dict[float, float]]:
+    """Return the problem with the chosen p, the labels found, and the mean margin of every p tried.
+
+    Single rows are moved at every p also from ``rivals``, labels of k-means, and those of further
+    methods that ``others`` returns. If clusters are ``connected``, the first p whose largest J_p
+    has nearly these clusters is taken; else the first of ``priors`` is preferred.
+    """
+    if connected is not None:
+        more = [(labels, SHAKES) for labels in rivals + others()] + starts[:RIVALS]
+        chosen, found, margins = _of_connected(problem, connected, more, settings, priors)
+        clear = agreement(found.labels, connected, problem.k) > AGREEING
+        if settings.only_clear and not (clear and mean_and_doubt(chosen, found.labels)[1] < FEW):
+            raise NotClear
+        return chosen, found, margins
+    problem = replace(problem, size_prior=priors[0])
+    partitions = list(rivals)
+    found = _clear(problem, starts, partitions, others, settings)
+    if found is not None:
+        return problem, found, {priors[0]: mean_and_doubt(problem, found.labels)[0]}
+    if settings.only_clear:
+        raise NotClear
+    partitions += others()
+    found = search_labels(problem, starts, settings)
+    best, doubt = mean_and_doubt(problem, found.labels)
+    chosen, margins = (problem, found), {priors[0]: best}
+    candidates = [found.labels, *partitions, *(f.labels for f in found.others[:RUNNERS_UP])]
+    quick = replace(settings, n_kicks=0)
+    gain, fall = (min(least, cut / problem.k) for least, cut in (GAIN, FALL))
+    for p in priors:
+        other = replace(problem, size_prior=p)
+        # Runners-up are optima of the first p already.
+        some = candidates[: 1 + len(partitions)] if p == priors[0] else candidates
+        again = search_labels(other, [(labels, SHAKES) for labels in some], quick)
+        again = regrouped(other, again, settings)
+        margin, doubtful = mean_and_doubt(other, again.labels)
+        margins[p] = max(margins.get(p, margin), margin)
+        # Margins also grow if clusters are merged and a tiny one is found, but not by few rows.
+        if margin > best + gain and doubtful < doubt - fall:
+            best, doubt, chosen = margin, doubtful, (other, again)
+        candidates.append(again.labels)
+    return (*chosen, margins)
+
+
+def _of_connected(problem, connected, rivals: Starts, settings: SearchSettings, priors):
+    """Search from the connected clusters, and from others that may have a larger J_p."""
+    margins, found = {}, {}
+    for p in priors:
+        problem = replace(problem, size_prior=p)
+        starts = [(connected, SHAKES), *rivals]
+        again = search_labels(problem, starts, replace(settings, n_kicks=0))
+        margins[p], found[p] = mean_and_doubt(problem, again.labels)[0], again
+        if agreement(again.labels, connected, problem.k) > AGREEING:
+            return problem, again, margins
+    return replace(problem, size_prior=priors[0]), found[priors[0]], margins
+
+
+def _clear(
+    problem: LabelProblem,
+    starts: Starts,
+    partitions: list[np.ndarray],
+    others: Callable[[], list[np.ndarray]],
+    settings: SearchSettings,
+) -> Found | None:
+    """Return labels on which a few searches agree, if hardly any row is between clusters."""
+    found: list[Found] = []
+
+    def candidates() -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the quick ones first: others take longer, and few data are clear."""
+        yield from [(labels, SHAKES) for labels in partitions] + starts[:1]
+        yield from [(labels, SHAKES) for labels in others()]
+
+    for start in candidates():
+        ascended = search_labels(problem, [start], replace(settings, n_kicks=0))
+        found.append(regrouped(problem, ascended, settings))
+        if agreement(found[0].labels, found[-1].labels, problem.k) < AGREEING:
+            return None
+    best = max(found, key=lambda one: one.value)
+    return best if len(found) > 1 and mean_and_doubt(problem, best.labels)[1] < FEW else None
+
+
+def warn_about_sizes(fmap, X, weights, settings: SearchSettings, s) -> None:
+    """Warn if leave-one-out predictions indicate clusters of unequal size.
+
+    The search is repeated on a few hundred rows with adaptive sizes; equal sizes are wrong if the
+    leave-one-out R2 is then clearly higher.
+    """
+    k, n = s.n_clusters, len(weights)
+    if s.search != "shaking" or s.cluster_sizes is not None or s.balance == 1:
+        return
+    if k == 1 or n < 10 * k:
+        return
+    few = np.sort(settings.rng.choice(n, min(n, SIZE_CHECK_ROWS), replace=False))
+    if fmap.projection is None:
+        K = replace(fmap, landmarks=fmap.landmarks[few]).kernel_values(X[few])
+    else:
+        features = mapped_rows(fmap, X[few]).values()
+        K = features @ features.T
+    K = np.array(K, np.float64) / np.average(np.diag(K), weights=weights[few])
+    similarity = similarity_of(K, 1.0, weights[few], s.ridge, s.center)
+    total = weights[few].sum()
+    targets, known = np.full(k, total / k), np.full(len(few), -1, np.int32)
+    problem = LabelProblem(similarity, k, targets, s.balance * total / k, known)
+    starts = [(random_labels(problem, settings.rng), 0) for _ in range(5)]
+    equal = search_labels(problem, starts, replace(settings, n_kicks=0))
+    free = adapted_sizes(problem, equal, settings, rounds=8, clusters=2, factors=COARSE)
+    before, after = (predictive_fit(problem, f.labels)[0] / (k - 1) for f in (equal, free))
+    if after > before + SIZE_DOUBT:
+        sizes = np.sort(np.bincount(free.labels, weights[few], minlength=k) / total)[::-1]
+        shares = ", ".join(f"{share:.0%}" for share in sizes)
+        warnings.warn(
+            f"Clusters are probably not of equal size: sizes of about {shares} raise the "
+            f"leave-one-out R2 from {before:.2f} to {after:.2f}. Set cluster_sizes='adaptive' or "
+            "give the sizes.",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -18,7 +18,7 @@ from .._core.model import Model, host_labels
 from .._core.rows import Rows, cluster_means
 from .._core.size_floor import size_floor
 from ..constraints import PairwiseConstraints, checked_constraints
-from ._problem import PairProblem, pair_problem
+from ._problem import pair_problem
 from ._questions import suggested_pairs
 from ._search import DEFAULT_ALPHA, Search, nearest_centre_start, parted
 
@@ -216,7 +216,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             Links between the rows. In a pipeline, grid search or cross-validation, request them
             with ``set_fit_request(constraints=True)``.
         partial_labels : array-like of shape (n_samples,), optional
-            Known clusters, numbered from 0; -1 if unknown.
+            Known clusters: numbers from 0, or names; -1, '' or NaN if unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Zero, or from 1e-12 to 1e12. A weight of 2 is equivalent to the same row given twice.
 
@@ -305,65 +305,50 @@ class PairwiseMarginClustering(BaseMarginClustering):
     def _fit_model(self, data: FitInput) -> Model:
         fmap, rows = self._features(data)
         k = self.n_clusters
-        extras: dict[str, Any] = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
         if k == 1:
+            extras: dict[str, Any] = {"alpha_": DEFAULT_ALPHA, "n_passes_": 0}
             return Model(fmap, np.zeros((1, rows.shape[1])), np.zeros(1), np.eye(1), extras=extras)
-        problem = self._problem(rows, data)
-        search = self._search(problem, data)
-        given = None
-        if data.initial is not None:
-            given = [nearest_centre_start(cluster_means(rows, data.initial, data.weights, k))]
-        alpha = self.alpha
-        if alpha == "cv":
-            alpha, table = search.choose_alpha()
-            extras |= table
+        search = self._search(rows, data)
+        alpha, extras = search.choose_alpha() if self.alpha == "cv" else (self.alpha, {})
         raw, rng = rows if self._pairwise else Rows(data.X), data.rng.spawn(1)[0]
-        rivals = [kmeans_partition(raw, data.weights, k, rng)]
+        rivals, given = [kmeans_partition(raw, data.weights, k, rng)], None
         if data.initial is not None:
             rivals.append(data.initial)
+            given = [nearest_centre_start(cluster_means(rows, data.initial, data.weights, k))]
         rivals = [held_labels(raw, r, data.weights, data.known, k, search.floor) for r in rivals]
         outcome, compared = search.run(float(alpha), given, rivals)
         state = outcome.state
         extras |= {
-            "alpha_": float(alpha),
-            "n_passes_": state.passes,
-            "compared_with_kmeans_": compared,
-        }
+            "alpha_": float(alpha), "n_passes_": state.passes, "compared_with_kmeans_": compared
+        }  # fmt: skip
         return Model(
             fmap,
             state.coef,
             state.offset,
             np.eye(k),
-            objective=outcome.objective,
-            history=outcome.history,
-            n_iter=outcome.n_iter,
-            stop_reason=outcome.stop_reason,
+            outcome.objective,
+            outcome.history,
+            outcome.n_iter,
+            outcome.stop_reason,
             balance=self.balance if search.floor > 0 or state.offset.any() else 0.0,
             raised=state.offset > state.offset.min(),
             extras=extras,
         )
 
-    def _problem(self, rows, sample) -> PairProblem:
-        hu = self.loss == "hu"
-        links = sample.links
+    def _search(self, rows: Rows, sample: FitInput) -> Search:
+        """Return the search on equation (6), with its settings."""
+        hu, links = self.loss == "hu", sample.links
+        assert links is not None
         if rows.shape[0] * rows.shape[1] <= STORED:
             rows = rows.stored()  # centred once instead of in every pass
         nothing_known = len(links) == 0 and not (sample.known >= 0).any()
-        return pair_problem(
-            rows,
-            self.n_clusters,
-            DEFAULT_ALPHA,
-            links,
-            sample.known,
-            sample.weights if hu else sample.free,
-            known_weights=sample.weights,
-            unlabeled_weight=1.0 if nothing_known else self.unlabeled_weight,
-            hu=hu,
-        )
-
-    def _search(self, problem, sample: FitInput) -> Search:
-        floor, precision = 0.0, SOLVER_TOL
-        apart = parted(problem)
+        free = sample.weights if hu else sample.free
+        assert free is not None
+        problem = pair_problem(
+            rows, sample.weights, self.n_clusters, DEFAULT_ALPHA, links, sample.known, free,
+            unlabeled_weight=1.0 if nothing_known else self.unlabeled_weight, hu=hu,
+        )  # fmt: skip
+        floor, precision, apart = 0.0, SOLVER_TOL, parted(problem)
         balance = min(self.balance, LEAST_BALANCE) if apart else self.balance
         least = size_floor(balance, sample.weights.sum(), self.n_clusters, sample.whole)
         if not apart:
@@ -372,15 +357,14 @@ class PairwiseMarginClustering(BaseMarginClustering):
             floor = least
         return Search(
             problem,
-            sample.weights,
-            floor,
-            least if self.solver == "bundle" else floor,
-            self.solver,
-            self.init if isinstance(self.init, str) else "auto",
-            8 if self.n_init == "auto" else self.n_init,
-            self.max_iter,
-            self.tol,
-            precision if self.solver_tol == "auto" else self.solver_tol,
-            sample.rng,
-            sample.watch,
+            floor=floor,
+            least=least if self.solver == "bundle" else floor,
+            solver=self.solver,
+            init=self.init if isinstance(self.init, str) else "auto",
+            n_init=8 if self.n_init == "auto" else self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            solver_tol=precision if self.solver_tol == "auto" else self.solver_tol,
+            rng=sample.rng,
+            watch=sample.watch,
         )

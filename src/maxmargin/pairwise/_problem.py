@@ -32,6 +32,7 @@ class PairProblem:
     """``alpha/2 |W|^2 + sum_j v_j eta_j + sum_i u_i sum_z xi_iz``, equation (6)."""
 
     rows: Rows
+    weights: np.ndarray  # (n,)
     k: int
     alpha: float
     links: Links  # between these rows; their weights v are those of the objective
@@ -103,6 +104,7 @@ class PairProblem:
         return replace(
             self,
             rows=Rows(rows.values(), n_jobs=rows.n_jobs),
+            weights=self.weights[chosen],
             links=self.links.mapped(places),
             known_rows=places[self.known_rows][kept],
             known=self.known[kept],
@@ -135,50 +137,37 @@ class PairProblem:
 
 def pair_problem(
     rows: Rows,
+    weights: np.ndarray,
     k: int,
     alpha: float,
     links: Links,
     known: np.ndarray,
     free: np.ndarray,
     *,
-    known_weights: np.ndarray,
     unlabeled_weight: float = 1.0,
     hu: bool = False,
 ) -> PairProblem:
     """Weigh the terms as in equation (6), or (2) for the losses of Hu et al.
 
-    Parameters
-    ----------
-    links : Links
-        With the user's weights; they and those of the known rows are brought to sum 1 (the
-        paper's 1/L). For Hu et al., each kind of link by itself.
-    known : ndarray of shape (n,)
-        Classes, -1 where unknown.
-    free : ndarray of shape (n,)
-        Weight of each row among the unlabelled, brought to sum ``unlabeled_weight / k``.
+    Weights of links and of rows of ``known`` class are brought to sum 1 (the paper's 1/L), for Hu
+    et al. each kind of link by itself; ``free``, those of unlabelled rows, to
+    ``unlabeled_weight / k``.
     """
     rows_known = np.flatnonzero(known >= 0)
-    class_weights = known_weights[rows_known]
+    class_weights = weights[rows_known]
     if hu:
         kinds = [max(links.weights[links.same == kind].sum(), 1e-300) for kind in (False, True)]
-        weights = links.weights / np.where(links.same, kinds[1], kinds[0])
+        links = replace(links, weights=links.weights / np.where(links.same, kinds[1], kinds[0]))
         class_weights = class_weights / max(class_weights.sum(), 1e-300)
     else:
         total = max(links.weights.sum() + class_weights.sum(), 1e-300)
-        weights, class_weights = links.weights / total, class_weights / total
-    share = unlabeled_weight / (k * max(free.sum(), 1e-300))
+        links = replace(links, weights=links.weights / total)
+        class_weights = class_weights / total
+    free = free * (unlabeled_weight / (k * max(free.sum(), 1e-300)))
     return PairProblem(
-        rows,
-        k,
-        alpha,
-        replace(links, weights=weights),
-        rows_known,
-        known[rows_known],
-        class_weights,
-        free * share,
-        np.zeros(k),
-        hu,
-    )
+        rows, weights, k, alpha, links, rows_known, known[rows_known], class_weights, free,
+        np.zeros(k), hu,
+    )  # fmt: skip
 
 
 # -- two solvers of the convex problem (21) --------------------------------------------------------

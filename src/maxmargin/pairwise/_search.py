@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from .._core.descent import Outcome, descend
-from .._core.init import agreement, canonical, fitted_kmeans
+from .._core.init import agreement, canonical, kmeans
 from .._core.links import Links
 from .._core.rows import scores
 from .._core.size_floor import floor_prices
@@ -64,16 +64,13 @@ class Stage:
     solver: str
     tol: float
     rng: np.random.Generator
-    weights: np.ndarray
     floor: float = 0.0
 
     def init(self, start: Start) -> State:
         """Return the state of an initialisation; only its linearisation is used, not its scale."""
         S = self.problem.scores(start.coef) + start.intercept
-        zero = np.zeros_like(start.coef)
-        offset = np.zeros(self.problem.k)
-        S = S + self._prices(S)
-        return State(zero, offset, np.zeros_like(S), self.problem.linearise(S))
+        at = self.problem.linearise(S + self._prices(S))
+        return State(np.zeros_like(start.coef), np.zeros(self.problem.k), np.zeros_like(S), at)
 
     def hold(self, labels: np.ndarray, above: float) -> State:
         """Return the best model for labels that are held; it is not solved far ``above`` a value.
@@ -112,7 +109,7 @@ class Stage:
         """Intercepts with which every cluster keeps its least weight."""
         if self.floor == 0:
             return np.zeros(self.problem.k)
-        return floor_prices(S, self.weights, self.floor, np.full(len(S), -1))
+        return floor_prices(S, self.problem.weights, self.floor, np.full(len(S), -1))
 
     def objective(self, state: State) -> float:
         """Equation (6)."""
@@ -139,7 +136,6 @@ class Search:
     """
 
     problem: PairProblem
-    weights: np.ndarray
     floor: float
     least: float
     solver: str
@@ -156,15 +152,14 @@ class Search:
     ) -> tuple[Outcome, dict[str, float]]:
         """Fit at a given alpha, and compare the first of rival labels with the result."""
         problem = replace(self.problem, alpha=alpha)
-        stage = self._stage(problem, self.weights)
-        starts = given
-        first, weights = self._first_part(problem)
+        stage, starts = self._stage(problem), given
+        first = self._first_part(problem)
         if starts is None:
             few = first if parted(problem) else None
             starts = pair_starts(problem, few, self._points(), self.init, self.n_init, self.rng)
         literal = self.solver == "subgradient"  # the paper's algorithm without changes
         if literal:
-            early = self._stage(first, weights)
+            early = self._stage(first)
             # The paper makes exactly three steps with the links only.
             states = [
                 self._descend(early, early.init(start), max_iter=LITERAL_STEPS, tol=-1.0).state
@@ -172,7 +167,7 @@ class Search:
             ]
         else:
             alphas = [a for a in ALPHAS if ANNEAL_FROM >= a > alpha] if parted(problem) else []
-            states = self._followed(first, weights, starts, [*alphas, alpha])[-1]
+            states = self._followed(first, starts, [*alphas, alpha])[-1]
         best = min((stage.resume(state.coef) for state in states), key=stage.objective)
         outcome, values = self._descend(stage, best), []
         for labels in rivals:  # whose objective the outcome is not to exceed
@@ -181,7 +176,7 @@ class Search:
             if held.value < outcome.objective and not literal:
                 outcome = min(outcome, self._descend(stage, held), key=lambda o: o.objective)
         ari = agreement(outcome.state.at.labels, rivals[0], problem.k)
-        sizes = np.bincount(outcome.state.at.labels, self.weights, minlength=problem.k)
+        sizes = np.bincount(outcome.state.at.labels, problem.weights, minlength=problem.k)
         if self.floor < self.least and sizes.min() < self.least:
             return replace(self, floor=self.least).run(alpha, given, rivals)
         if not outcome.state.solved:
@@ -194,38 +189,34 @@ class Search:
         return outcome, {"objective": float(values[0]), "ari": ari}
 
     def _followed(
-        self,
-        problem: PairProblem,
-        weights: np.ndarray,
-        starts: list[Start],
-        alphas: Sequence[float],
+        self, problem: PairProblem, starts: list[Start], alphas: Sequence[float]
     ) -> list[list[State]]:
         """Run every initialisation with the links only, from strong to weak regularisation.
 
         With few links and weak regularisation, many partitions satisfy all links; those that are
         reached from stronger regularisation generalise. Very strong regularisation leaves clusters
-        empty if there are many, hence ``ANNEAL_FROM``. Equal partitions are merged.
-
-        Returns
-        -------
-        list of lists of State
-            For each alpha, the states of different partitions.
+        empty if there are many, hence ``ANNEAL_FROM``. For each alpha, the best states of different
+        partitions are returned.
         """
         found: list[list[State]] = []
         tolerances = max(self.tol, ROUGH_TOL), max(self.solver_tol, ROUGH_SOLVER_TOL)
         rough = replace(self, tol=tolerances[0], solver_tol=tolerances[1])
         for alpha in alphas:
-            stage = rough._stage(replace(problem, alpha=alpha), weights)
+            stage = rough._stage(replace(problem, alpha=alpha))
             if found and alpha < ANNEAL_FROM:
                 states = [stage.resume(state.coef) for state in found[-1]]
             else:
                 states = [stage.init(start) for start in starts]
-            found.append(_distinct([rough._descend(stage, state).state for state in states]))
+            kept: dict[bytes, State] = {}
+            states = [rough._descend(stage, state).state for state in states]
+            for state in sorted(states, key=lambda s: s.value):
+                kept.setdefault(canonical(state.at.labels).tobytes(), state)
+            found.append(list(kept.values()))
         return found
 
-    def _stage(self, problem: PairProblem, weights: np.ndarray) -> Stage:
-        floor = self.floor * weights.sum() / self.weights.sum()
-        return Stage(problem, self.solver, self.solver_tol, self.rng, weights, floor)
+    def _stage(self, problem: PairProblem) -> Stage:
+        floor = self.floor * problem.weights.sum() / self.problem.weights.sum()
+        return Stage(problem, self.solver, self.solver_tol, self.rng, floor)
 
     def _descend(self, stage: Stage, state: State, **given: Any) -> Outcome:
         settings: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol} | given
@@ -235,18 +226,14 @@ class Search:
             stage, state, watch=self.watch, monotone=monotone, keep_last=literal, **settings
         )
 
-    def _first_part(self, problem: PairProblem) -> tuple[PairProblem, np.ndarray]:
-        """Where starts are compared: the rows with links, or a sample where those do not part.
-
-        With the rows' weights.
-        """
+    def _first_part(self, problem: PairProblem) -> PairProblem:
+        """Where starts are compared: the rows with links, or a sample where those do not part."""
         n, few = problem.rows.shape[0], np.union1d(problem.links.rows(), problem.known_rows)
         if parted(problem):
-            return problem.part(few, free=problem.hu), self.weights[few]
+            return problem.part(few, free=problem.hu)
         if n <= START_ROWS:
-            return problem, self.weights
-        some = np.union1d(self.rng.choice(n, START_ROWS, replace=False), few)
-        return problem.part(some), self.weights[some]
+            return problem
+        return problem.part(np.union1d(self.rng.choice(n, START_ROWS, replace=False), few))
 
     def _points(self) -> np.ndarray:
         """Features of a sample of the rows."""
@@ -264,8 +251,7 @@ class Search:
             return DEFAULT_ALPHA, {}
         if self.solver == "subgradient":  # the alpha is no part of the paper's algorithm
             return replace(self, solver="bundle").choose_alpha()
-        few, weights = self._first_part(self.problem)
-        points = self._points()
+        few, points = self._first_part(self.problem), self._points()
         items = len(few.links) + len(few.known)
         if items < LEAST_ITEMS:
             return DEFAULT_ALPHA, {}
@@ -277,7 +263,7 @@ class Search:
                 test = few.supervised_by(links_fold == fold, known_fold == fold)
                 if parted(train) and test.supervision > 0:
                     starts = pair_starts(train, train, points, self.init, self.n_init, self.rng)
-                    path = self._followed(train, weights, starts, ALPHAS)
+                    path = self._followed(train, starts, ALPHAS)
                     best = [min(states, key=lambda s: s.value) for states in path]
                     kept.append([])
                     for state in best:
@@ -290,14 +276,6 @@ class Search:
         accuracy = np.mean(kept, axis=0)
         table = {"alpha": np.array(ALPHAS), "link_accuracy": accuracy}
         return ALPHAS[int(np.argmax(np.round(accuracy, 12)))], {"cv_results_": table}
-
-
-def _distinct(states: list[State]) -> list[State]:
-    """States of different partitions, the best of each."""
-    kept: dict[bytes, State] = {}
-    for state in sorted(states, key=lambda s: s.value):
-        kept.setdefault(canonical(state.at.labels).tobytes(), state)
-    return list(kept.values())
 
 
 def _folds(kinds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -359,13 +337,6 @@ def eigenvector_axes(Z: np.ndarray, links: Links, k: int, shrinkage: float) -> n
     return signed
 
 
-def eigenvector_start(axes: np.ndarray, k: int, sign: float = 1.0) -> Start:
-    """The eigenvectors as the coefficients of the clusters, the paper's W(0)."""
-    coef = np.zeros((k, axes.shape[1]))
-    coef[: len(axes)] = sign * axes
-    return Start(coef, np.zeros(k))
-
-
 def nearest_centre_start(centres: np.ndarray, axes: np.ndarray | None = None) -> Start:
     """Scores of which the largest belongs to the nearest centre (of projections on the axes)."""
     coef = centres if axes is None else centres @ axes
@@ -377,8 +348,7 @@ def kmeans_start(
 ) -> Start:
     """One run of k-means on the points, or on their projections on the axes."""
     projected = points if axes is None else points @ axes.T
-    model = fitted_kmeans(projected, k, int(rng.integers(2**31 - 1)), n_init=1)
-    return nearest_centre_start(model.cluster_centers_, axes)
+    return nearest_centre_start(kmeans(projected, k, rng, n_init=1)[1], axes)
 
 
 def pair_starts(
@@ -391,49 +361,32 @@ def pair_starts(
 ) -> list[Start]:
     """Return ``n_init`` initialisations of one kind, or of all kinds for "auto".
 
-    Their clusters are numbered to fit the known classes.
-
-    Parameters
-    ----------
-    few : PairProblem or None
-        The problem on the rows with links or known classes; None where nothing parts the clusters.
-    points : ndarray of shape (m, r)
-        Features of rows for k-means.
-    kind : {"auto", "eigenvector", "k-means", "random"}
+    Their clusters are numbered to fit the known classes. ``few`` is the problem on the rows with
+    links or known classes, None where nothing parts the clusters; ``points`` are features of rows
+    for k-means.
     """
-    if kind == "eigenvector" and n_init == 1:
-        links = problem.links if few is None else few.links
-        Z = points if few is None else few.rows.values()
-        starts = [eigenvector_start(eigenvector_axes(Z, links, problem.k, LITERAL), problem.k)]
-    else:
-        starts = list(islice(_all_starts(problem, few, points, kind, n_init, rng), n_init))
-    some = few or problem
+    k, rank, some = problem.k, problem.rows.shape[1], few or problem
+
+    def in_order_of_usefulness() -> Iterator[Start]:
+        literal = kind == "eigenvector" and n_init == 1  # the paper's W(0)
+        if kind in ("auto", "eigenvector") and (few is not None or literal):
+            Z = points if few is None else few.rows.values()
+            for shrinkage in (LITERAL,) if literal else SHRINKAGE:
+                axes = eigenvector_axes(Z, some.links, k, shrinkage)
+                if kind == "auto":
+                    yield kmeans_start(points, k, rng, axes)
+                coef = np.concatenate([axes, np.zeros((k - len(axes), rank))])
+                yield Start(coef, np.zeros(k))
+                yield Start(-coef, np.zeros(k))
+        if kind in ("auto", "k-means"):
+            count = n_init if kind == "k-means" else 1 if few is not None else (n_init + 1) // 2
+            for _ in range(count):
+                yield kmeans_start(points, k, rng)
+        while True:
+            yield Start(rng.normal(size=(k, rank)), np.zeros(k))
+
+    starts = list(islice(in_order_of_usefulness(), n_init))
     return [_named(start, some) for start in starts] if len(some.known) else starts
-
-
-def _all_starts(
-    problem: PairProblem,
-    few: PairProblem | None,
-    points: np.ndarray,
-    kind: str,
-    n_init: int,
-    rng: np.random.Generator,
-) -> Iterator[Start]:
-    """Yield initialisations in order of usefulness, ending in infinitely many random ones."""
-    k, rank = problem.k, problem.rows.shape[1]
-    if kind in ("auto", "eigenvector") and few is not None:
-        for shrinkage in SHRINKAGE:
-            axes = eigenvector_axes(few.rows.values(), few.links, k, shrinkage)
-            if kind == "auto":
-                yield kmeans_start(points, k, rng, axes)
-            yield eigenvector_start(axes, k)
-            yield eigenvector_start(axes, k, -1.0)
-    if kind in ("auto", "k-means"):
-        count = n_init if kind == "k-means" else 1 if few is not None else (n_init + 1) // 2
-        for _ in range(count):
-            yield kmeans_start(points, k, rng)
-    while True:
-        yield Start(rng.normal(size=(k, rank)), np.zeros(k))
 
 
 def _named(start: Start, problem: PairProblem) -> Start:

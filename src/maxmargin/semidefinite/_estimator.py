@@ -16,13 +16,13 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.descent import STALLED, Outcome
-from .._core.init import agreement, held_labels, kicked, kmeans_labels, kmeans_partition
+from .._core.init import agreement, held_labels, kicked, kmeans, kmeans_partition
 from .._core.model import Model
 from .._core.rows import Rows, scores
 from .._core.size_floor import row_losses, size_floor
-from .._core.tree import SplitState, check_known_sizes, leaf_rows, oriented_split, recursive_splits
+from .._core.tree import SplitState, check_known_sizes, recursive_splits
 from ._interior_point import solve_diagonal_sdp
-from ._labels import Objective, best_labels, linear_model
+from ._labels import Objective, linear_model
 from ._relation import RelationProblem, solve_relation
 
 MOST_ROWS = {"generalized": 2000, "full": 200}  # a minute or so
@@ -261,18 +261,14 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         pairs = {*zip(known, found[objective.fixed])}
         if len(pairs) > min(len({a for a, _ in pairs}), len({b for _, b in pairs})):
             raise ValueError("labels must agree with the partial_labels of the fit.")
-        if self.relaxation == "full":
-            self._check_sides(2.0 * found - 1.0)
-        return found
-
-    def _check_sides(self, signs) -> None:
-        off = abs(float(self._relaxed_shares @ signs))
-        if off > self._relaxed_bound + 1e-9:
+        off = abs(float(self._relaxed_shares @ (2.0 * found - 1.0)))
+        if self.relaxation == "full" and off > self._relaxed_bound + 1e-9:
             raise ValueError(
                 f"labels have {0.5 + 0.5 * off:.1%} of the rows in one cluster; with balance="
                 f"{self.balance} the bound is valid for at most "
                 f"{0.5 + 0.5 * self._relaxed_bound:.1%}."
             )
+        return found
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
         # Twelve n x n matrices at the same time; scs keeps some fifty numbers for each entry of M.
@@ -301,18 +297,14 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
             )
             return solved[-1]
 
-        def split(indices, sides, sizes):
-            weights = data.weights[indices]
-            local, stored = leaf_rows(rows, indices, weights)
-            check_known_sizes(sides, weights, sizes.floor)
+        def split(indices, stored, sides, sizes):
             known = np.where(sides == 0, -1, sides > 0)
             floor = max(sizes.floor * max(sizes.below, sizes.above), sizes.side)
             found = clusters(indices, stored, known, 2, floor)
-            bias = float(found.intercept[0])
-            state = SplitState(2 * found.labels - 1, found.coef[0], bias, bias, found.objective)
-            r = found.relaxed
+            model = found.coef[0], float(found.intercept[0]), found.objective
+            state, r = SplitState(2 * found.labels - 1, *model), found.relaxed
             outcome = Outcome(state, found.objective, r.history, r.n_iter, r.stop_reason)
-            return oriented_split(outcome, rows, local, weights, self.alpha)
+            return outcome, self.alpha
 
         if k == 1 or (k > 2 and self.relaxation == "full"):
             model = recursive_splits(rows, data, fmap, k, self.balance, split)
@@ -359,22 +351,23 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
         def held(labels):  # no cluster stays empty, even without a floor
             return held_labels(stored, labels, weights, known, k, max(floor, weights.min()))
 
-        kmeans = held(kmeans_partition(raw, weights, k, rng))
+        near = held(kmeans_partition(raw, weights, k, rng))
         if k == 2:
             rounded = (relaxed.soft[:, 0] > 0).astype(np.int64)
         else:
-            rounded = kmeans_labels(relaxed.soft, k, weights, rng, 3)
-        value, labels = best_labels(
-            objective, [held(rounded), kmeans],
-            lambda labels: held(kicked(labels, known >= 0, k, rng)), KICKS * k if k > 2 else 0,
-        )  # fmt: skip
+            rounded, _ = kmeans(relaxed.soft, k, rng, weights, 3)
+        found = [objective.descended(held(rounded)), objective.descended(near)]
+        for _ in range(KICKS * k if k > 2 else 0):
+            best = min(found, key=lambda pair: pair[0])
+            found = [best, objective.descended(held(kicked(best[1], known >= 0, k, rng)))]
+        value, labels = min(found, key=lambda pair: pair[0])
         coef, intercept = linear_model(objective, Z, labels, ridge / len(Z))
-        found = scores(stored, coef) + intercept
-        predicted = found.argmax(axis=1) if k > 2 else (found[:, 0] > 0).astype(np.int64)
+        fitted = scores(stored, coef) + intercept
+        predicted = fitted.argmax(axis=1) if k > 2 else (fitted[:, 0] > 0).astype(np.int64)
         predicted = np.where(known >= 0, known, predicted)
         if (predicted != labels).any():
             labels, value = predicted, objective.value(predicted)
-        rival = {"objective": objective.value(kmeans), "ari": agreement(labels, kmeans, k)}
+        rival = {"objective": objective.value(near), "ari": agreement(labels, near, k)}
         return Clustered(relaxed, shares, known, labels, coef, intercept, value, rival, total)
 
     def _solve_generalized(self, Z, shares, known, k: int, ridge: float, watch) -> Relaxed:

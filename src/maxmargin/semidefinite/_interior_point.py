@@ -75,16 +75,8 @@ def solve_diagonal_sdp(
 ) -> Solution:
     """Maximise ``prices' gamma`` with ``A - diag(gamma)`` positive semi-definite and a unit box.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-        Symmetric and positive definite.
-    prices : ndarray of shape (n,)
-        Positive.
-    tol : float
-        Relative duality gap at which to stop.
-    watch : callable
-        Called with the bound after each iteration; a string it returns is the reason to stop.
+    A is positive definite, the prices are positive. ``tol`` is the relative duality gap at which to
+    stop; ``watch`` is called with the bound after each iteration and may return a reason to stop.
 
     Examples
     --------

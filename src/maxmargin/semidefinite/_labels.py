@@ -17,7 +17,6 @@ labels that this model predicts, up to an intercept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,19 +172,6 @@ class _Moves:
         self.to(pair[0], int(second))
         self.to(pair[1], int(first))
         return True
-
-
-def best_labels(
-    objective: Objective,
-    candidates: list[Labels],
-    kicked: Callable[[Labels], Labels],
-    n_kicks: int,
-) -> tuple[float, Labels]:
-    """Return the best labels that descents from the candidates, and from kicks, end with."""
-    best = min((objective.descended(labels) for labels in candidates), key=lambda pair: pair[0])
-    for _ in range(n_kicks):
-        best = min(best, objective.descended(kicked(best[1])), key=lambda pair: pair[0])
-    return best
 
 
 def linear_model(objective: Objective, Z: Array, labels: Labels, rho: float) -> tuple[Array, Array]:

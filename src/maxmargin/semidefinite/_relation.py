@@ -90,13 +90,8 @@ def solve_relation(problem: RelationProblem, accuracy: float, max_iter: int) -> 
         if reason != MAX_ITER:
             break
     assert found is not None
-    m = len(problem.pull)
     return RelationSolution(
-        M=relation_of(found["x"], m),
-        lower=lower,
-        value=value,
-        n_iter=n_iter,
-        stop_reason=reason,
+        relation_of(found["x"], len(problem.pull)), lower, value, n_iter, reason
     )
 
 
@@ -114,8 +109,9 @@ def _run_scs(problem: RelationProblem, accuracy: float, max_iters: int, start: S
         data, cone, eps_abs=accuracy, eps_rel=accuracy, max_iters=max_iters, verbose=False
     )
     given = {} if start is None else {key: start[key] for key in "xys"}
-    rows = 10 * len(problem.K)
-    found: Scs = interruptible(rows, solver.solve, warm_start=start is not None, **given)
+    found: Scs = interruptible(
+        10 * len(problem.K), solver.solve, warm_start=start is not None, **given
+    )
     if found["info"]["status_val"] == INTERRUPTED:
         raise KeyboardInterrupt
     if found["info"]["status_val"] not in (SOLVED, INACCURATE):

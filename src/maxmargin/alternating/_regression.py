@@ -10,7 +10,6 @@ computed once; it serves every alpha and labelling, and gives the effective degr
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,10 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
+from .._core.ridge import Factor
+from .._core.rows import Block, added, concat, sum_block
 from .._data.source import BlockResult
 from ._numba import admm_rule, gap_rule
-from .lapack import eigh
-from .rows import Block, Rows, concat, sum_block, weighted_gram, weighted_sum
 
 RELAXATION = 1.6
 CHECK_EVERY, WARMED = 10, 3  # iterations between looks at the gap; first look of a warm start
@@ -29,35 +28,6 @@ MAX_ITER = 5000
 FARTHEST_STEP = 1e6  # from 1; residuals that are rounding alone would call for ever longer steps
 LEAST_GAP = 1e-13  # below it a relative duality gap is rounding
 PROGRESS, PATIENCE = 0.9, 500  # stop if the gap does not fall to this share in these iterations
-
-
-@dataclass(frozen=True)
-class Factor:
-    """Centred rows, their shares and the spectrum of their covariance."""
-
-    rows: Rows
-    shares: np.ndarray
-    eigenvalues: np.ndarray
-    eigenvectors: np.ndarray
-
-    @property
-    def noise(self) -> float:
-        """Precision to which the eigenvalues are known."""
-        return float(np.finfo(self.rows.dtype).eps * self.eigenvalues.max(initial=0.0))
-
-    def ridge(self, right_sides: np.ndarray, shrinkage: float | np.ndarray) -> np.ndarray:
-        """``right_sides (Z' diag(share) Z + shrinkage I)^-1``, a row and a shrinkage each."""
-        V, lam = self.eigenvectors, self.eigenvalues
-        # A smaller shrinkage would amplify rounding errors of the eigenvalues.
-        shrinkage = np.reshape(np.maximum(shrinkage, self.noise), (-1, 1))
-        return np.asarray(((right_sides @ V) / (lam + shrinkage)) @ V.T)
-
-
-def factorise(rows: Rows, weights: np.ndarray) -> Factor:
-    """Spectrum of the weighted covariance of centred rows."""
-    shares = weights / weights.sum()
-    lam, V = eigh(weighted_gram(rows, shares))
-    return Factor(rows, shares, np.maximum(lam, 0.0), V)
 
 
 def degrees_of_freedom(eigenvalues: np.ndarray, shrinkage: float) -> float:
@@ -92,15 +62,6 @@ def shrinkage_for(eigenvalues: np.ndarray, dof: float) -> float:
     return float(np.exp(brentq(excess, low, high)))
 
 
-def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """LS-SVM with loss (f - y)^2 on each of m columns of targets: coefficients (m, r), biases (m,).
-
-    Centred features keep the two apart.
-    """
-    codes = factor.shares[:, None] * targets
-    return factor.ridge(weighted_sum(factor.rows, codes), 0.5 * alpha), codes.sum(axis=0)
-
-
 @dataclass(frozen=True)
 class PiecewiseFit:
     """Coefficients of m SVMs or SVRs, how well they are solved, and what warm-starts the next ones.
@@ -133,24 +94,13 @@ def fit_piecewise(
     """SVMs or SVRs by ADMM on the factor of the LS-SVM, down to a relative duality gap.
 
     The loss is split from the model by s = Zw + b: the w-step is a ridge regression with shrinkage
-    alpha * step, the s-step a proximal step per row. Weighted rows keep one
-    threshold because their penalty carries the same weight as their loss.
+    alpha * step, the s-step a proximal step per row. Weighted rows keep one threshold because their
+    penalty carries the same weight as their loss.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Clusters, or -1 and +1.
-    kinks : ndarray of shape (4,)
-        The loss, from :func:`~maxmargin._core.size_floor.loss_kinks`.
-    gap : float
-        Relative duality gap at which to stop. A solver that no longer comes nearer stops as well;
-        the solution with the smallest gap is returned.
-    warm : PiecewiseFit, optional
-        Solution for other labels or another alpha.
-    names : tuple of int
-        For each regression, the label of the rows whose target is +1; it is -1 for the others.
-    above : float
-        Sum of the lower bounds at which to stop as well.
+    Regression j has the target +1 in rows of label ``names[j]``, -1 in the others; ``kinks`` are
+    those of the loss. A solver that no longer comes nearer to the ``gap``, or whose lower bounds
+    add up to more than ``above``, stops as well; the solution with the smallest gap is returned.
+    ``warm`` is a solution for other labels or another alpha.
     """
     shares, rows, m = factor.shares, factor.rows, len(names)
     if warm is None:
@@ -160,7 +110,7 @@ def fit_piecewise(
     else:
         target, dual, step = warm.target, warm.dual, warm.step
     shrunk = np.ones(m)  # by which the dual is to be divided, since its column may not be here
-    right_side, bias = added_pairs(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
+    right_side, bias = added(rows.run(code_block, (shrunk,), (shares, *target, *dual))[1])
     adapt_at = CHECK_EVERY
     zero = np.zeros((m, rows.shape[1]))
     best = PiecewiseFit(zero, bias, np.inf, np.ones(m), np.zeros(m), target, dual, step)
@@ -182,7 +132,7 @@ def fit_piecewise(
         given = coef, names, kinks, bias, step, shrunk
         made, blocks = rows.run(admm_block, given, columns, (np.float64,) * (2 * m))
         target, dual = made[:m], made[m:]
-        right_side, sums = added_pairs(blocks)
+        right_side, sums = added(blocks)
         bias, shrunk = sums[0], np.ones(m)
         if iteration == adapt_at:
             # Less and less often: ADMM need not converge if the step keeps changing.
@@ -196,7 +146,7 @@ def fit_piecewise(
             if (ratio != 1.0).any():
                 shrunk, step = ratio, step / ratio
                 found = rows.run(code_block, (shrunk,), (shares, *target, *dual))[1]
-                right_side, bias = added_pairs(found)
+                right_side, bias = added(found)
     return best
 
 
@@ -241,10 +191,8 @@ def admm_block(
             # The proximal point of a loss with slope one outside [low, high].
             outside = point - xp.minimum(xp.maximum(point, low), high)
             new = point - xp.minimum(xp.maximum(outside, -step), step)
-            squares, w = (
-                ((fitted - new) ** 2, (new - s) ** 2, new**2, (point - new) ** 2),
-                w[:, None],
-            )
+            squares = (fitted - new) ** 2, (new - s) ** 2, new**2, (point - new) ** 2
+            w = w[:, None]
             s, u = new, point - new
             codes = w * (s - u)
             sums = sums + xp.stack([xp.sum(q, axis=0) for q in (codes, *(w * q for q in squares))])
@@ -261,14 +209,6 @@ def _zone(labels: Any, names: tuple[int, ...], kinks: np.ndarray, xp: Any) -> tu
     own = xp.stack([labels == name for name in names], axis=1)
     ends = [xp.full(own.shape, float(k), dtype=xp.float64, device=labels.device) for k in kinks]
     return xp.where(own, ends[2], ends[0]), xp.where(own, ends[3], ends[1])
-
-
-def added_pairs(blocks: Iterator[Any]) -> Any:
-    """Return the sums of two quantities over all blocks, in order."""
-    total = None
-    for pair in blocks:
-        total = pair if total is None else tuple(a + b for a, b in zip(total, pair))
-    return total
 
 
 def duality_gap(
@@ -289,7 +229,7 @@ def duality_gap(
     then the whole point is scaled optimally.
     """
     given, columns = (coef, names, kinks, bias, step), (factor.shares, labels, *dual)
-    parts, sums = added_pairs(factor.rows.run(gap_block, given, columns)[1])
+    parts, sums = added(factor.rows.run(gap_block, given, columns)[1])
     loss, up_value, up_mass, down_value, down_mass = sums
     primal = 0.5 * alpha * (coef * coef).sum(axis=1) + loss
     mass = np.minimum(up_mass, down_mass)

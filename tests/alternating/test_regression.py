@@ -8,17 +8,16 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVC, SVR
 
-from maxmargin._core import regression
-from maxmargin._core.regression import (
-    degrees_of_freedom,
-    duality_gap,
-    factorise,
-    fit_piecewise,
-    fit_squared,
-    shrinkage_for,
-)
+from maxmargin._core.ridge import factorise, fit_squared
 from maxmargin._core.rows import Rows
 from maxmargin._core.size_floor import loss_kinks, row_losses
+from maxmargin.alternating import _regression as regression
+from maxmargin.alternating._regression import (
+    degrees_of_freedom,
+    duality_gap,
+    fit_piecewise,
+    shrinkage_for,
+)
 
 
 @pytest.fixture(scope="module")
