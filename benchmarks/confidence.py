@@ -15,7 +15,7 @@ from sklearn.datasets import make_blobs
 
 from _data import run_sections, table
 from maxmargin import MaxMarginClustering
-from maxmargin.least_squares._resampling import rematched, subsamples
+from maxmargin.least_squares._confidence import rematched, subsamples
 from quality import some, task, task_names
 
 MOST_ROWS, N_FITS, N_BINS = 2000, 20, 10

@@ -403,6 +403,8 @@ def wrong_links(name, seed):
 
 SECTIONS = {"labels": labels, "links": links, "nine": nine, "both": both, "active": active,
             "wrong": wrong, "calibration": calibration}  # fmt: skip
+HEADINGS = {"nine": "Links on nine data sets", "both": "Labels and links together",
+            "active": "Questions", "wrong": "Wrong labels"}  # fmt: skip
 COMPARED = {  # columns of ours, and those that they are compared with
     "maxmargin": ("none", "SVC", "LabelSpreading", "self-training", "named clusters", "Pairwise",
                   "PCKMeans", "COP-k-means"),
@@ -425,7 +427,8 @@ def section_text(section, printed):
     """The section of the page, from what its function printed."""
     told, *tables = re.split("\n\n+", printed.strip())
     description = inspect.getdoc(SECTIONS[section])
-    parts = [f"### {section.capitalize()}", f"{description}\n\n{told}"]
+    heading = HEADINGS.get(section, section.capitalize())
+    parts = [f"### {heading}", f"{description}\n\n{told}"]
     for text in tables:
         title, header, _, *lines = text.split("\n")
         columns, *rows = [re.split("  +", line) for line in (header, *lines)]

@@ -1,11 +1,14 @@
 """Data on which anyone sees the clusters: MaxMarginClustering beside scikit-learn's clusterers.
 
-    MAXMARGIN_JOBS=16 python benchmarks/obvious.py [blobs | shapes | many ...]
+    MAXMARGIN_JOBS=16 python benchmarks/obvious.py [blobs | shapes | arms | many ...]
+    MAXMARGIN_SEEDS=5000-5199 python benchmarks/obvious.py shapes
 
 Sections: blobs (200 random sets of separated clouds on which KMeans or GaussianMixture is perfect;
 sizes from equal to 50:1, spreads up to 3:1, every fifth with 5 % uniform noise), shapes (rings,
-moons and spirals of uneven sizes) and many (100 clouds of 10,000 rows). Classes and numbers of
-clusters come from the generator; noise is not scored. MAXMARGIN_JOBS sets run at once (default 1).
+moons and spirals of uneven sizes, also without local metrics), arms (spirals of three arms: the
+best settings of others, found with the classes) and many (100 clouds of 10,000 rows). Classes and
+numbers of clusters come from the generator; noise is not scored. MAXMARGIN_JOBS sets run at once
+(default 1); MAXMARGIN_SEEDS are the first and last seed of the shapes (default 0-59).
 """
 
 import os
@@ -13,10 +16,12 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, islice, product
+from unittest.mock import patch
 
 import joblib
 import numpy as np
-from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.cluster import HDBSCAN, KMeans, SpectralClustering
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
@@ -26,6 +31,8 @@ from _data import run_sections, table
 from maxmargin import MaxMarginClustering
 
 N_BLOBS, N_SHAPES = 200, 60
+SEEDS = os.environ.get("MAXMARGIN_SEEDS", f"0-{N_SHAPES - 1}")
+N_ARMS, FIRST_ARM = 24, 6000  # spirals of three arms, from this seed on
 NOISE = 0.05
 RIGHT, RIGHT_SHAPE = 0.98, 0.95
 PERFECT = 0.995  # a few rows lie between the clouds
@@ -131,6 +138,25 @@ METHODS = ANCHORS | {
 }
 
 
+def without_local_metrics(X, k):
+    """The clusters if connected groups are those of Euclidean distances."""
+    with patch("maxmargin.least_squares._connected.AROUND", 0):
+        return METHODS["maxmargin"](X, k)
+
+
+OF_SHAPES = METHODS | {"no local metrics": without_local_metrics}
+SETTINGS = {
+    "HDBSCAN": [
+        HDBSCAN(min_cluster_size=size, min_samples=near, copy=True)
+        for size, near in product((5, 10, 20, 30, 40, 60, 80, 100, 120, 150), (1, 3, 5, 10, 20))
+    ],
+    "spectral": [
+        SpectralClustering(3, affinity="nearest_neighbors", n_neighbors=near, random_state=0)
+        for near in (3, 5, 8, 10, 15, 20)
+    ],
+}
+
+
 def blob_sets(count=N_BLOBS) -> Iterator[Drawn]:
     """Sets on which KMeans or a mixture is perfect."""
     seed = 0
@@ -143,40 +169,78 @@ def blob_sets(count=N_BLOBS) -> Iterator[Drawn]:
             yield drawn
 
 
-def compared(drawn, names=tuple(METHODS)):
+def compared(drawn, names=tuple(METHODS), methods=METHODS):
     """Score and CPU seconds of these methods on one set."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = []
         for name in names:
             begin = time.process_time()
-            labels = METHODS[name](drawn.X, drawn.k)
+            labels = methods[name](drawn.X, drawn.k)
             found.append((drawn.score(labels), time.process_time() - begin))
     return found
 
 
-def _table(title, sets, right):
+def _parallel(work, sets, *args):
     jobs = int(os.environ.get("MAXMARGIN_JOBS", "1"))
-    found = np.array(joblib.Parallel(jobs)(joblib.delayed(compared)(drawn) for drawn in sets))
+    return np.array(joblib.Parallel(jobs)(joblib.delayed(work)(drawn, *args) for drawn in sets))
+
+
+def _table(title, methods, found, right):
     scores = found[:, :, 0]
     rows = [
         (name, f"{(scores[:, i] > right).mean():.1%}", scores[:, i].mean(), found[:, i, 1].mean())
-        for i, name in enumerate(METHODS)
+        for i, name in enumerate(methods)
     ]
+    title = f"{len(found)} {title}"
     table(title, ["method", f"ARI > {right}", "mean ARI", "CPU s"], rows, decimals=3)
-    last = list(METHODS).index("maxmargin")
-    for drawn, row in zip(sets, scores):
+
+
+def _failures(sets, methods, found, right):
+    last = list(methods).index("maxmargin")
+    for drawn, row in zip(sets, found[:, :, 0]):
         if row[last] <= right:
-            print(drawn.name, " ".join(f"{m} {s:.2f}" for m, s in zip(METHODS, row)))
+            print(drawn.name, " ".join(f"{m} {s:.2f}" for m, s in zip(methods, row)))
 
 
 def blobs():
-    _table(f"{N_BLOBS} sets of separated blobs", list(blob_sets()), RIGHT)
+    sets = list(blob_sets())
+    found = _parallel(compared, sets)
+    _table("sets of separated blobs", METHODS, found, RIGHT)
+    _failures(sets, METHODS, found, RIGHT)
+
+
+def has_three_arms(drawn):
+    """Whether it is a spiral of three arms."""
+    return drawn.name.startswith("spirals") and drawn.k == 3
 
 
 def shapes():
-    sets = [shapes_of(seed) for seed in range(N_SHAPES)]
-    _table(f"{N_SHAPES} rings, moons and spirals", sets, RIGHT_SHAPE)
+    first, last = map(int, SEEDS.split("-"))
+    sets = [shapes_of(seed) for seed in range(first, last + 1)]
+    found = _parallel(compared, sets, tuple(OF_SHAPES), OF_SHAPES)
+    _table("rings, moons and spirals", OF_SHAPES, found, RIGHT_SHAPE)
+    if len(three := found[[has_three_arms(drawn) for drawn in sets]]):
+        _table("of them spirals of three arms", OF_SHAPES, three, RIGHT_SHAPE)
+    _failures(sets, OF_SHAPES, found, RIGHT_SHAPE)
+
+
+def best_of(drawn, models):
+    """Highest score of these settings on one set."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return max(drawn.score(model.fit_predict(drawn.X)) for model in models)
+
+
+def arms():
+    sets = list(islice(filter(has_three_arms, map(shapes_of, count(FIRST_ARM))), N_ARMS))
+    rows = []
+    for name, models in SETTINGS.items():
+        best = _parallel(best_of, sets, models)
+        rows.append((f"best of {len(models)} of {name}", f"{(best > RIGHT_SHAPE).mean():.1%}"))
+    own = _parallel(compared, sets, ("maxmargin",))[:, 0, 0]
+    rows.append(("maxmargin", f"{(own > RIGHT_SHAPE).mean():.1%}"))
+    table(f"{N_ARMS} spirals of three arms", ["method", f"ARI > {RIGHT_SHAPE}"], rows)
 
 
 def many():
@@ -190,7 +254,7 @@ def many():
     table("100 clusters, 10,000 rows, 10 columns", header, rows, decimals=3)
 
 
-SECTIONS = {"blobs": blobs, "shapes": shapes, "many": many}
+SECTIONS = {"blobs": blobs, "shapes": shapes, "arms": arms, "many": many}
 
 
 if __name__ == "__main__":

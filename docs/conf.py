@@ -1,5 +1,7 @@
 """Sphinx settings: ``.venv/bin/sphinx-build -W -j 2 docs docs/_build``."""
 
+from pathlib import Path
+
 import maxmargin
 
 project = "maxmargin"
@@ -37,6 +39,8 @@ sphinx_gallery_conf = {
     "doc_module": ("maxmargin",),
     "parallel": 2,
     "min_reported_time": 3,
+    "capture_repr": ("_repr_html_",),  # not what a plotting function returns
+    "default_thumb_file": str(Path(__file__).parent / "images" / "readme.png"),
     "remove_config_comments": True,
     "show_signature": False,
 }

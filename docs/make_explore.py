@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import threading
 import time
@@ -91,6 +92,7 @@ def page_pictures(question: Path, moved: Path) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     images = DOCS / "images"
     report_picture(*wine(), images / "report.png")
     report_picture(*digits(), images / "report-digits.png")

@@ -3,6 +3,7 @@
 python docs/make_readme_picture.py
 """
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -67,4 +68,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

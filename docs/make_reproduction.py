@@ -9,6 +9,7 @@ baselines several hours. With ``--minutes M`` the run ends in time, rows that ar
 run", and the same command goes on from ``papers/cache``, which may come from another machine.
 """
 
+import argparse
 import re
 import shutil
 import sys
@@ -48,4 +49,9 @@ def between(page, name, text):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", help="what the run wrote")
+    parser.add_argument("note", nargs="?", default="", help="where the results come from")
+    main(**vars(parser.parse_args()))

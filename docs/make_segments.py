@@ -4,6 +4,7 @@ Needs Pillow and scikit-image, whose pictures and those of scikit-learn are used
 segmented with the same settings, the defaults.
 """
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -43,4 +44,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

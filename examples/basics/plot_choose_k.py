@@ -2,8 +2,8 @@
 How many clusters are there?
 ============================
 
-Clusters are modes of the density. Their separation is measured in standard errors of the density
-and compared with that in data without clusters. One cluster is a possible answer.
+Clusters are modes of the density. How far it falls between them is measured in standard errors and
+compared with data without clusters. One cluster is a possible answer.
 """
 
 # %%
