@@ -77,7 +77,7 @@ def test_columns_that_decide_without_a_difference_are_named():
     table = explain_clusters(Plane(), X, ["x", "y", "nothing"])
     assert set(table.groupby("cluster").head(2)["feature"]) == {"x", "y"}
     for sentence in describe_clusters(Plane(), X, ["x", "y", "nothing"]):
-        assert "matter, though similar on average" in sentence and "nothing" not in sentence
+        assert "matter, though the average differs little" in sentence and "nothing" not in sentence
 
 
 def test_a_cluster_in_the_middle_is_decided_by_its_column():
@@ -89,7 +89,9 @@ def test_a_cluster_in_the_middle_is_decided_by_its_column():
             return (np.abs(rows[:, 0]) < 5).astype(int)
 
     told = describe_clusters(Middle(), X, ["place", "height"])[1]
-    assert told == "cluster 1: high height; place matters, though similar on average; 40 rows"
+    assert (
+        told == "cluster 1: high height; place matters, though the average differs little; 40 rows"
+    )
 
 
 class KMeansOfAge:

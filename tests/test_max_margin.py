@@ -104,7 +104,7 @@ def test_links_change_the_answer_and_known_labels_are_kept():
     assert model.n_clusters_ == 4
     assert (model.labels_ == y).mean() > 0.95
     assert (model.labels_[:20] == y[:20]).all()
-    assert any("partial_labels contains 4 clusters" in s for s in model.report_)
+    assert any("The known labels have 4 clusters" in s for s in model.report_)
 
 
 def test_names_of_known_labels_are_those_of_the_last_fit_that_succeeded():
@@ -170,6 +170,8 @@ def test_the_number_of_clusters_is_chosen_and_its_certainty_told():
     X, _ = make_blobs([60, 60, 60], 2, cluster_std=2.0, center_box=(-6, 6), random_state=1)
     with pytest.warns(UserWarning, match=r"Uncertain: \d.* or \d clusters"):
         MaxMarginClustering(random_state=0, n_resamples=0).fit(X)
+    with pytest.warns(UserWarning, match="No clusters that are apart"):
+        MaxMarginClustering(random_state=0).fit(np.random.default_rng(0).normal(size=(300, 2)))
 
 
 # -- how sure it is -------------------------------------------------------------------------------

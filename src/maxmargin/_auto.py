@@ -52,6 +52,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import Interval, StrOptions, with_callbacks
+from ._cluster_number import doubt_of
 from ._core.dedup import FitInput, check_no_labels
 from ._core.features import KERNELS
 from ._core.links import Links, clusters_needed
@@ -368,7 +369,7 @@ class MaxMarginClustering(BaseMarginClustering):
             return self.n_clusters, []
         if (data.known >= 0).any():
             k = int(data.known.max()) + 1
-            return k, [f"partial_labels contains {k} clusters."]
+            return k, [f"The known labels have {k} clusters."]
         n, rng, most = data.X.shape[0], self._generator(), max(CHOICE_ROWS, self.max_samples)
         rows = np.sort(rng.choice(n, min(n, most), replace=False))
         X, weights = data.X.take(rows), data.weights[rows]
@@ -378,9 +379,9 @@ class MaxMarginClustering(BaseMarginClustering):
             X = X @ np.hstack(view_axes(X, weights, views))
         scale = kind is RBF and views is None  # views have been scaled
         choice = number_of_clusters(X, weights, kind.kernel, rng, None, n > most, scale)
-        if choice.uncertain:
-            warnings.warn(choice.statement, UserWarning, stacklevel=6)
         k = choice.n_clusters
+        if (doubt := doubt_of(choice)) is not None:
+            warnings.warn(doubt, UserWarning, stacklevel=6)
         if data.links is not None:
             k = clusters_needed(data.links, len(data.weights), k)
         more = [] if k == choice.n_clusters else [f"Cannot-links need {k} clusters."]

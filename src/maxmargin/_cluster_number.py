@@ -26,6 +26,7 @@ from sklearn.utils import check_array, check_random_state, get_tags
 
 from ._core.dedup import count_distinct
 from ._data.source import MemoryRows
+from ._files import listed
 from .least_squares._confidence import pair_agreement, subsamples
 
 LARGEST = 15
@@ -103,6 +104,19 @@ class ClusterNumberChoice:
         from .display import plot_n_clusters
 
         return plot_n_clusters(self, ax, nearly=NEARLY)
+
+
+def doubt_of(choice: ClusterNumberChoice) -> str | None:
+    """Return a warning for users of the number, if it may surprise them."""
+    if choice.uncertain:
+        possible = listed(sorted(choice.candidates), "or")
+        return f"Uncertain: {possible} clusters; {choice.n_clusters} used. report_ says why."
+    if choice.n_clusters == 1:
+        return (
+            "No clusters that are apart were found: all labels are 0. Give n_clusters to divide "
+            "the rows anyway."
+        )
+    return None
 
 
 def stable_number(

@@ -210,8 +210,8 @@ def _of_both(whole: ClusterNumberChoice, part: ClusterNumberChoice) -> ClusterNu
     numbers = whole.n_clusters, part.n_clusters
     statement = (
         f"Uncertain: {min(numbers)} or {max(numbers)} clusters; {max(numbers)} was chosen. All "
-        f"columns together show {numbers[0]}, and those with more than {FEW_VALUES} values show "
-        f"{numbers[1]}."
+        f"columns together show {numbers[0]}; columns with more than {FEW_VALUES} distinct values "
+        f"show {numbers[1]}."
     )
     candidates = tuple(dict.fromkeys((*sorted(numbers, reverse=True), *more.candidates)))
     candidates = candidates[:MOST_CANDIDATES]
@@ -236,9 +236,9 @@ def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumber
     statement = (
         f"Uncertain: {k} clusters or 1. {k} clusters of k-means are stable: the adjusted Rand "
         f"index between subsamples is {np.asarray(stable.stability)[at][0]:.2f}, in similar data "
-        f"without clusters {np.nanmax(stable.without_clusters):.2f}. But between 2 clusters the "
-        f"density of the rows falls by only {np.asarray(choice.separation)[1]:.1f} standard "
-        f"errors. {_told_threshold(choice.without_clusters[0])}"
+        f"without clusters {np.nanmax(stable.without_clusters):.2f}. Between 2 clusters the "
+        f"density of the rows falls by {np.asarray(choice.separation)[1]:.1f} standard errors. "
+        f"{_told_threshold(choice.without_clusters[0])}"
     )
     candidates = tuple(dict.fromkeys((k, *choice.candidates)))[:MOST_CANDIDATES]
     return replace(choice, n_clusters=k, uncertain=True, candidates=candidates, statement=statement)
@@ -310,11 +310,11 @@ def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: 
         )
     if k == 1:
         by = f"by only {falls[1]} standard errors"
-        return f"1 cluster: between 2, {density} would fall {by}. {threshold}"
+        return f"1 cluster: with 2, {density} would fall {by} between them. {threshold}"
     chance = ", which can be chance"
     if curve[k] > _threshold(null):
         chance = ": a finer division is possible, but much less clear"
     return (
         f"{k} clusters: between them {density} falls by at least {falls[k - 1]} standard errors; "
-        f"between {k + 1}, by only {falls[k]}{chance}."
+        f"with {k + 1} clusters, by only {falls[k]}{chance}."
     )

@@ -137,8 +137,8 @@ def describe_clusters(
     list of str
         One sentence for each cluster that has rows. It has the first ``n_features`` columns of
         :func:`explain_clusters` that differ from the other rows by at least half a standard
-        deviation, and those whose importance is at least 0.1: they "matter", though the cluster
-        is similar to the other rows on average, for example because it lies between them.
+        deviation, and those whose importance is at least 0.1: they "matter", though the average
+        of the cluster differs little, for example because it lies between the others.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def describe_clusters(
         parts = [", ".join(told)] if told else []
         if matter := [row["feature"] for row in top if not differs[row["feature"]]]:
             verb = "matters" if len(matter) == 1 else "matter"
-            parts.append(f"{listed(matter, 'and')} {verb}, though similar on average")
+            parts.append(f"{listed(matter, 'and')} {verb}, though the average differs little")
         parts = parts or ["no column is high or low"]
         size = plural(int(np.count_nonzero(labels == cluster)), "row")
         sentences.append(f"cluster {cluster}: {'; '.join([*parts, size])}")

@@ -207,7 +207,7 @@ def test_links_together_with_labels():
     assert any("150 constraints were used; 0 violated" in told for told in model.report_)
 
 
-@pytest.mark.filterwarnings("ignore:1 of 3 clusters have no rows")
+@pytest.mark.filterwarnings("ignore:1 of 3 clusters has no rows")
 def test_a_rare_class_without_labels_does_not_spoil_the_others():
     X, y = make_blobs([60, 60, 2], 3, cluster_std=3.0, random_state=0)
     known = np.where(some_known(y, 30) == 2, -1, some_known(y, 30))

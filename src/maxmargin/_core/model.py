@@ -115,7 +115,10 @@ class Model:
                 f"a cluster {missing:g} short of {floor:g}. The nearest possible sizes are used."
             )
         elif empty:
-            told = f"{empty} of {k} clusters have no rows; raise balance to set a minimum size."
+            told = (
+                f"{empty} of {k} clusters {'has' if empty == 1 else 'have'} no rows; raise balance "
+                "to set a minimum size, or ask for fewer clusters."
+            )
         elif count and balance == 0:
             told = f"{count} of {k} clusters would be empty, but for one row; try fewer."
         elif count:

@@ -147,13 +147,18 @@ def predicted(model: Model, data: FitInput, links: Links) -> np.ndarray:
 
 def links_told(data: FitInput, labels: np.ndarray, model: Model) -> Iterator[str]:
     """Yield the sentences about the constraints."""
-    count = data.constraints.n_links
-    broken = data.constraints.violations(labels).n_links
-    yield f"{count} constraint{'s were' if count > 1 else ' was'} used; {broken} violated."
+    doubted = len(model.details.doubted)
+    numbers = np.arange(data.constraints.n_links)
+    used = data.constraints.take(np.setdiff1d(numbers, model.details.doubted))
+    yield f"{_constraints(used.n_links)} used; {used.violations(labels).n_links} violated."
     if model.details.link_weight is not None:
         yield f"Rows with constraints have the weight {model.details.link_weight}."
-    if len(model.details.doubted):
+    if doubted:
         yield (
-            f"{len(model.details.doubted)} of the constraints were not used, because the clusters "
-            "and other constraints contradict them: see doubtful_constraints_."
+            f"{_constraints(doubted, ' more')} not used, because the clusters and other "
+            "constraints contradict them: see doubtful_constraints_."
         )
+
+
+def _constraints(count: int, more: str = "") -> str:
+    return f"{count}{more} constraint{' was' if count == 1 else 's were'}"
