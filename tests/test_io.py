@@ -237,7 +237,8 @@ BAD_FILES = [
     ("d.parquet", b"a,b\n", "should be a parquet file by its name but is text"),
     ("d.svm", b"1 1:2\n1 b:c\n", "not a valid svmlight file"),
     ("d.svm", b"1 1:nan\n", "1 value is missing"),
-    ("d.xlsx", b"PK\x03\x04" + bytes(40), "cannot tell from the name.*--format"),
+    ("d.xlsx", b"PK\x03\x04" + bytes(40), "is a spreadsheet. Open it in .* save it as csv"),
+    ("d.rows", b"PK\x03\x04" + bytes(40), "cannot tell from the name.*--format"),
 ]
 
 

@@ -152,7 +152,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     check_exists(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
-        remedy = f"Model files end in {', '.join(MODEL_SUFFIXES)}"
+        order = "on the command line, the model comes first, then the data"
+        remedy = f"Model files end in {', '.join(MODEL_SUFFIXES)}; {order}"
         raise DataError(f"{path} does not have the suffix of a model", remedy)
     model = _load_skops(path) if path.suffix.lower() == ".skops" else _load_pickle(path)
     if not hasattr(model, "predict"):

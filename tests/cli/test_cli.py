@@ -320,6 +320,7 @@ def test_bad_known_labels_are_explained(folder, run):
         ("info d.csv", "info takes no file: use report"),
         ("fit d.csv -k three", "must be a whole number above 0, got 'three'"),
         ("fit d.csv --method alternating -k 2 --kernel gaussian", "did you mean rbf?"),
+        ("fit d.csv --kernel gauss", "did you mean rbf?"),
         ("fit d.csv --method alternating", "--method alternating needs -k"),
         ("fit d.csv --loss hinge", "--loss does not apply to --method auto"),
         ("fit d.csv -k two", "whole number above 0"),
@@ -357,7 +358,7 @@ def test_bad_usage_is_code_2(folder, run, line, message):
         ("fit d.csv -k 2 --drop whom", "Did you mean 'who'?"),
         ("label d.csv -k 2 --drop a;b", "Separate the names by commas: a,b"),
         ("predict none.skops d.csv", "none.skops does not exist"),
-        ("predict d.csv d.csv", "does not have the suffix of a model"),
+        ("predict d.csv m.skops", "the model comes first, then the data"),
         ("check none.csv", None),
     ],
 )
@@ -437,7 +438,7 @@ def test_a_missing_package_names_the_extra(folder, run, monkeypatch, package):
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name == package else find(name))
     code, out, err = run("check d.csv")
     assert (code, out) == (1, "") and err.count("\n") == 1
-    assert package in err and 'pip install "maxmargin[cli]"' in err
+    assert package in err and f'{sys.executable} -m pip install "maxmargin[cli]"' in err
     assert run("info")[0] == 0
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
@@ -623,8 +624,9 @@ def test_demo_compares_and_writes(folder, run, monkeypatch):
     for path in ("digits.csv", "digits-labels.csv", "digits.skops", "digits.png", "report.html"):
         assert Path("demo", path).stat().st_size > 0 and f"demo/{path}" in out
     data, model = read_rows("demo/digits.csv"), load_model("demo/digits.skops")
-    labels = read_rows("demo/digits-labels.csv").X[:, 1]
-    np.testing.assert_array_equal(model.predict(data.X), labels)
+    labels = read_rows("demo/digits-labels.csv")
+    assert labels.column_names == ("row", "cluster", "margin", "confidence", "outlier")
+    np.testing.assert_array_equal(model.predict(data.X), labels.X[:, 1])
     commands = re.findall(r"^  maxmargin (\w+) (.*)$", out, re.M)
     assert [name for name, _ in commands] == ["check", "fit", "report"]
     for name, rest in commands:

@@ -14,6 +14,7 @@ import pytest
 import maxmargin
 from maxmargin import MaxMarginClustering, choose_n_clusters, table_pipeline
 from maxmargin._answers import AnswerLog, read_answers
+from maxmargin.cli import label
 from maxmargin.cli import main as cli
 from maxmargin.io import read_rows, read_table
 from maxmargin.persistence import load_model
@@ -283,6 +284,15 @@ def test_label_shows_rows_in_columns_and_says_how_to_go_on(run, monkeypatch, cap
     assert all(row == starts[0] for row in starts) and len(starts[0]) == 2
     assert "No constraints" not in err and "these are the clusters without answers" in out
     assert "wrote t.links.csv (answers)" in out and "run the same command again" in out
+
+
+def test_label_shows_columns_in_the_order_of_the_file():
+    frame = pd.DataFrame(np.eye(25), columns=[f"c{j:02}" for j in range(25)])
+    frame["c01"], frame["c23"] = "same", [None, *["x"] * 24]
+    names, cells = (list(c.cells) for c in label.side_by_side(frame, None, 0, 24).columns[:2])
+    assert names[:-1] == sorted(names[:-1]) and names[-1] == "and 5 more, which differ less"
+    assert {"c00", "c23", "c24"} < set(names) and "c01" not in names
+    assert cells[names.index("c23")] == "(empty)"
 
 
 def test_words_of_text_tell_the_clusters(run):

@@ -31,6 +31,7 @@ _SUFFIXES = {
     "svmlight": (".svm", ".svmlight", ".libsvm"),
 }
 FORMATS = tuple(_SUFFIXES)
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 _CONTENT_OF_FORMAT = {
     "csv": "text",
     "svmlight": "text",
@@ -74,6 +75,9 @@ def format_of(path: Path, format: str | None = None) -> str:
         return "csv"
     if format in (None, "csv") and content == "text" and _SVMLIGHT_LINE.match(head):
         return "svmlight"
+    if format is None and suffix in _SPREADSHEETS:
+        remedy = 'Open it in the spreadsheet program and save it as csv ("CSV UTF-8")'
+        raise DataError(f"{path} is a spreadsheet", remedy)
     if format is None:
         what = f"{path}: cannot tell from the name how to read it (its content is {content})"
         raise DataError(what, f"Give it with --format ({', '.join(FORMATS)})")

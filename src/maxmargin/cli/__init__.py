@@ -7,6 +7,14 @@ Everything heavy is imported inside the functions, so that ``--help`` is immedia
 
 from __future__ import annotations
 
+import shlex
+import sys
+
 
 class UsageError(Exception):
     """The command line itself is wrong; exit code 2."""
+
+
+def with_this_python(text: str) -> str:
+    """Let the commands of a text install into this environment: a plain pip may be of another."""
+    return text.replace("pip install", f"{shlex.quote(sys.executable)} -m pip install")

@@ -43,12 +43,14 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
     """Declare where labels, the model and a picture go."""
+    from maxmargin.persistence import MODEL_SUFFIXES
+
     about = {
         "out": "write cluster and margin of each row, its class if classes are known, and with the "
         "default method its confidence and whether it is an outlier (0 or 1): .csv, .parquet, or "
         ".npy with the cluster alone",
-        "model": "save the model: .skops, .joblib",
-        "plot": "draw the clusters: .png, .pdf, .svg",
+        "model": f"save the model: {', '.join(MODEL_SUFFIXES)}",
+        "plot": f"draw the clusters: {', '.join(PICTURE_SUFFIXES)}",
     }
     for name in names:
         parser.add_argument(f"--{name}", metavar="FILE", help=about[name])

@@ -13,7 +13,8 @@ from typing import Any
 
 from maxmargin._files import atomic_write
 
-from .data import compile_time, table_of, told_files
+from . import with_this_python
+from .data import Rows, compile_time, table_of, told_files, write_results
 
 SUMMARY = "cluster handwritten digits beside k-means, without labels and with twenty"
 EXAMPLE = "maxmargin demo --out demo"
@@ -112,16 +113,14 @@ def _write(folder: Path, model: Any, X: Any) -> dict[str, str]:
     import pandas as pd
 
     from maxmargin import report
-    from maxmargin.io import write_labels
-    from maxmargin.persistence import save_model
 
     names = {"data": "digits.csv", "labels": "digits-labels.csv", "model": "digits.skops"}
     wrote = {what: str(folder / name) for what, name in (names | {"report": "report.html"}).items()}
     frame = pd.DataFrame(X.astype(int)).add_prefix("pixel")
     with atomic_write(wrote["data"]) as partial:
         frame.to_csv(partial, index=False)
-    write_labels(wrote["labels"], model.labels_, confidence=model.confidence_)
-    save_model(model, wrote["model"])
+    outputs = argparse.Namespace(out=wrote["labels"], model=wrote["model"])
+    write_results(outputs, model, model.labels_, Rows(X, None, [], None, "id", None, "digits"))
     report(model, X, images=(8, 8), title="Handwritten digits").save(wrote["report"])
     if find_spec("matplotlib"):
         wrote["picture"] = str(folder / "digits.png")
@@ -168,7 +167,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
     yield _told(result["with_labels"])
     yield told_files(wrote)
     if "picture" not in wrote:
-        yield 'no picture: pip install "maxmargin[plot]"'
+        yield with_this_python('no picture: pip install "maxmargin[plot]"')
     yield f"\nOpen {wrote['report']} in a browser. Then try:"
     # As it was called: the scripts of an environment need not be on the path.
     called = sys.argv[0] if Path(sys.argv[0]).stem == "maxmargin" else "maxmargin"

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.metadata import requires
 from typing import Any
 
+from . import with_this_python
+
 SUMMARY = "versions, extras, threads, GPU: what a bug report needs"
 EXAMPLE = "maxmargin info --json"
 
@@ -69,7 +71,7 @@ def tell(result: dict[str, Any]) -> Iterator[str]:
     for extra, packages in result["extras"].items():
         told = ", ".join(f"{name} {version or 'missing'}" for name, version in packages.items())
         hint = "" if all(packages.values()) else f'  (pip install "maxmargin[{extra}]")'
-        yield f"  {extra}: {told}{hint}"
+        yield with_this_python(f"  {extra}: {told}{hint}")
     blas = ", ".join(f"{name} {count}" for name, count in result["blas_threads"].items())
     yield f"{result['processors']} processors; threads: {blas}"
     yield f"numba cache: {result['numba_cache']}"

@@ -184,7 +184,7 @@ class _Session:
 
 
 def side_by_side(X: Any, ids: Any, a: int, b: int) -> Any:
-    """Return a table of two rows, with the columns in which they differ most first."""
+    """Return a table of two rows: of many columns, those in which they differ most."""
     import pandas as pd
     from scipy import sparse
     from sklearn.utils import _safe_indexing
@@ -194,9 +194,10 @@ def side_by_side(X: Any, ids: Any, a: int, b: int) -> Any:
     pair, sample = ([pair.toarray()] * 2) if sparse.issparse(X) else (pair, X[:10_000])
     pair, sample = (pd.DataFrame(part).set_axis(names, axis=1) for part in (pair, sample))
     order = sorted(names, key=lambda name: -_apart(pair[name], sample[name]))
-    rows = [[name, *map(_cell, pair[name].tolist())] for name in order[:SHOWN_COLUMNS]]
-    if len(order) > SHOWN_COLUMNS:
-        rows.append([f"and {len(order) - SHOWN_COLUMNS} more, which differ less", "", ""])
+    shown = set(order[:SHOWN_COLUMNS])
+    rows = [[name, *map(_cell, pair[name].tolist())] for name in names if name in shown]
+    if len(names) > len(rows):
+        rows.append([f"and {len(names) - len(rows)} more, which differ less", "", ""])
     return data.table_of(["", _name(ids, a), _name(ids, b)], rows, "left", WIDEST)
 
 
@@ -207,7 +208,7 @@ def _name(ids: Any, row: int) -> str:
 def _cell(value: Any) -> str:
     """Return a value in few characters; days have no time."""
     if value is None or value != value:
-        return "-"
+        return "(empty)"
     return f"{value:.6g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")
 
 

@@ -20,7 +20,19 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from . import UsageError, check, demo, explore, fit, info, label, predict, report, segment
+from . import (
+    UsageError,
+    check,
+    demo,
+    explore,
+    fit,
+    info,
+    label,
+    predict,
+    report,
+    segment,
+    with_this_python,
+)
 from .data import show
 from .methods import did_you_mean
 
@@ -91,6 +103,7 @@ def main(argv: list[str] | None = None) -> int:
             what = f"{type(error).__name__}: {error} (this is a bug in maxmargin; please report it)"
             code, result = FAILED, {"error": what}
     if "error" in result:
+        result["error"] = with_this_python(result["error"])
         print(f"maxmargin: {' '.join(result['error'].split())}", file=sys.stderr)
     with _pipe_may_close():
         if "--json" in argv:

@@ -26,7 +26,7 @@ METHODS = {
     "semidefinite": "SemidefiniteMarginClustering",
     "bisecting": "BisectingMarginClustering",
 }
-OTHER_WORDS = {"gaussian": "rbf"}
+OTHER_WORDS = {"gauss": "rbf", "gaussian": "rbf"}
 WRAPPED = {"bisecting": "alternating"}  # takes the options of this method, too
 # -k is for n_clusters; one command is one fit, and a bar is shown on a terminal only.
 NOT_OPTIONS = {"n_clusters", "warm_start", "verbose"}
