@@ -141,9 +141,7 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
     frame : DataFrame of shape (n_rows, n_columns)
         The table, or rows like those that the pipeline will be fitted on.
     estimator : estimator
-        What clusters the prepared rows. ``MaxMarginClustering(spreads=False)`` is advised for
-        tables with categories or missing values, because 0/1 columns leave gaps between rows that
-        are not those between clusters.
+        What clusters the prepared rows: an instance, such as ``MaxMarginClustering(3)``.
     kinds : dict, optional
         Columns whose kind is given: "number", "category", "date", "text" or "drop"; the kinds of
         the others are found, see :func:`maxmargin.tables.table_columns`.
@@ -152,7 +150,9 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
     -------
     Pipeline
         Steps "columns" (a ColumnTransformer) and "cluster" (the estimator), not fitted. New rows
-        may have missing values, levels that were not seen, and other columns.
+        may have missing values, levels that were not seen, and other columns. Fitted attributes
+        are those of the last step, ``pipe[-1].labels_``; known labels and constraints are passed
+        on as ``pipe.fit(frame, cluster__partial_labels=known)``.
 
     Examples
     --------
@@ -165,6 +165,10 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
     >>> model.predict(pd.DataFrame({"age": [None, 75], "town": ["O", "Paris"]})).tolist()
     [0, 1]
     """
+    if hasattr(frame, "fit"):
+        raise TypeError("The frame comes first: table_pipeline(frame, estimator).")
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator must be an instance: {estimator.__name__}(), not the class.")
     columns = table_columns(frame, kinds)
     return Pipeline([("columns", column_transformer(columns)), ("cluster", estimator)])
 
@@ -212,17 +216,17 @@ class TableColumns(ColumnTransformer):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit on a table and return its features."""
+        frame = _checked_frame(X)
         features = super().fit_transform(X, y, **params)
-        _warn_of_unread(self, _frame_of(X), new=False)
+        _warn_of_unread(self, frame, new=False)
         return features
 
     def transform(self, X: Any, **params: Any) -> Any:
         """Return the features of a table."""
         check_is_fitted(self)
-        frame = _frame_of(X)
-        if hasattr(frame, "columns"):
-            wanted = dict.fromkeys(name for _, names in _read_by(self) for name in names)
-            refuse_absent(wanted, frame.columns, "the table", mixed=True)
+        frame = _checked_frame(X)
+        wanted = dict.fromkeys(name for _, names in _read_by(self) for name in names)
+        refuse_absent(wanted, frame.columns, "the table", mixed=True)
         features = super().transform(X, **params)
         _warn_of_unread(self, frame, new=True)
         return features
@@ -230,6 +234,15 @@ class TableColumns(ColumnTransformer):
 
 def _frame_of(X: Any) -> Any:
     return X.to_pandas() if hasattr(X, "to_pandas") else X  # polars, pyarrow
+
+
+def _checked_frame(X: Any) -> Any:
+    """Return a table as a DataFrame; refuse rows whose columns have no names."""
+    frame = _frame_of(X)
+    if not hasattr(frame, "columns"):
+        got = type(X).__name__
+        raise ValueError(f"X must be a DataFrame with the columns of the fit, got {got}.")
+    return frame
 
 
 def _read_by(prepare: ColumnTransformer) -> Iterator[tuple[Any, list[str]]]:
