@@ -1,7 +1,7 @@
 """The methods by the names that the command line gives them, and their options.
 
-Options are made of the classes themselves: names come from the signature, permitted values from
-`_parameter_constraints`, and the help from the docstring.
+Options are made of the classes themselves: names and defaults come from the signature, permitted
+values from `_parameter_constraints`, and the help from the docstring, unless it is in `ABOUT`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from . import UsageError
+from maxmargin._files import listed
+
+from . import UsageError, with_this_python
 
 METHODS = {
     "auto": "MaxMarginClustering",
@@ -25,6 +27,11 @@ METHODS = {
     "multiple-kernel": "MultipleKernelMarginClustering",
     "semidefinite": "SemidefiniteMarginClustering",
     "bisecting": "BisectingMarginClustering",
+}
+ABOUT = {
+    "kernel": "Similarity of two rows; rbf is the Gaussian kernel, and auto chooses by the rows",
+    "cluster_sizes": "Target sizes of the clusters: equal if none is given, or adaptive, estimated "
+    "from leave-one-out predictions",
 }
 OTHER_WORDS = {"gauss": "rbf", "gaussian": "rbf"}
 WRAPPED = {"bisecting": "alternating"}  # takes the options of this method, too
@@ -72,12 +79,13 @@ def add_options(
     values: dict[str, dict[str, list[str]]] = {}
     about: dict[str, str] = {}
     for method in methods:
-        described = _described(_class_of(method))
+        cls = _class_of(method)
+        described = _described(cls) | ABOUT
         for name, default in options_of(method).items():
             if not only or name in only:
-                kind, text = described.get(name, ("any", ""))
-                values.setdefault(name, {}).setdefault(f"{kind} [{default}]", []).append(method)
-                about[name] = about.get(name) or text
+                kind = f"{permitted(cls._parameter_constraints[name])} [{_word(default)}]"
+                values.setdefault(name, {}).setdefault(kind, []).append(method)
+                about[name] = about.get(name) or described.get(name, "")
     first = next(iter(methods))
     default = parser.add_argument_group(
         f"settings of the default method, {first}, and others, with their values and [defaults]"
@@ -94,7 +102,9 @@ def add_options(
             metavar="VALUE",
             type=_value,
             default=0 if is_seed else argparse.SUPPRESS,
-            help=f"{about[name]} ({'default: 0' if is_seed else told})".replace("%", "%%"),
+            help=with_this_python(
+                f"{about[name]} ({'default: 0' if is_seed else told})".replace("%", "%%")
+            ),
         )
         if not of_first:
             action.in_full, action.help = action.help, argparse.SUPPRESS  # type: ignore[attr-defined]
@@ -111,14 +121,57 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
-def _described(cls: Any) -> dict[str, tuple[str, str]]:
-    """Type and first sentence of each parameter in a class's docstring."""
-    pattern = r"^(\w[\w, ]*) : (.+?)(?:, default=.*)?\n((?: +.*\n)*)"
-    found = {}
-    for names, kind, text in re.findall(pattern, inspect.getdoc(cls) or "", re.M):
+def permitted(rules: Iterable[Any]) -> str:
+    """Say which values of a parameter can be typed.
+
+    Examples
+    --------
+    >>> from numbers import Real
+    >>> from sklearn.utils._param_validation import Interval, StrOptions
+    >>> permitted([StrOptions({"median", "auto"}), Interval(Real, 0, 1, closed="right"), callable])
+    'auto, median or a number above 0 to 1'
+    >>> permitted(["boolean", None])
+    'yes, no or none'
+    """
+    from numbers import Integral
+
+    from sklearn.utils._param_validation import Interval, StrOptions
+
+    told: list[str] = []
+    for rule in rules:
+        if isinstance(rule, StrOptions):
+            told += sorted(rule.options)
+        elif isinstance(rule, Interval):
+            told.append(_range(rule))
+        elif rule in ("random_state", Integral):
+            told.append("a whole number" + " from 0" * (rule == "random_state"))
+        elif rule == "boolean" or rule is None:
+            told += ["none"] if rule is None else ["yes", "no"]
+    return listed(told, "or")
+
+
+def _range(rule: Any) -> str:
+    from math import inf
+    from numbers import Integral
+
+    number = "a whole number" if rule.type is Integral else "a number"
+    bounds = []
+    if rule.left not in (None, -inf):
+        bounds.append(f"{'from' if rule.closed in ('left', 'both') else 'above'} {rule.left:g}")
+    if rule.right not in (None, inf):
+        bounds.append(f"{'up to' if rule.closed in ('right', 'both') else 'below'} {rule.right:g}")
+    return f"{number} {' and '.join(bounds)}".strip().replace("and up to", "to")
+
+
+def _described(cls: Any) -> dict[str, str]:
+    """First sentence of each parameter in a class's docstring."""
+    pattern = r"^(\w[\w, ]*) : .+\n((?: +.*\n)*)"
+    found: dict[str, str] = {}
+    for names, text in re.findall(pattern, inspect.getdoc(cls) or "", re.M):
         words = re.sub(r":\w+:`~?([^`]*)`|``", r"\1", " ".join(text.split()))
+        words = words.replace("None", "none")
         first = re.split(r"(?<=[^.][.])\s", words)[0].rstrip(".")
-        found.update(dict.fromkeys(names.split(", "), (kind, first)))
+        found.update(dict.fromkeys(names.split(", "), first))
     return found
 
 
@@ -127,7 +180,14 @@ def _value(text: str) -> Any:
     for convert in (int, float):
         with contextlib.suppress(ValueError):
             return convert(text)
-    return {"none": None, "true": True, "false": False}.get(text.lower(), text)
+    words = {"none": None, "true": True, "yes": True, "false": False, "no": False}
+    return words.get(text.lower(), text)
+
+
+def _word(value: Any) -> str:
+    """Return a value as it is typed."""
+    words = ((None, "none"), (True, "yes"), (False, "no"))
+    return next((word for known, word in words if value is known), str(value))
 
 
 def given_options(args: argparse.Namespace, methods: Iterable[str] = METHODS) -> dict[str, Any]:
@@ -149,28 +209,33 @@ def build_estimator(method: str, n_clusters: int | None, options: dict[str, Any]
     if wrapped:
         rest = {name: value for name, value in options.items() if name in inner}
         settings["estimator"] = build_estimator(wrapped, 2, rest)
-    model = _class_of(method)(n_clusters=n_clusters, **settings)
+    cls = _class_of(method)
+    model = cls(n_clusters=n_clusters, **settings)
     try:
         model._validate_params()
     except ValueError as error:
-        raise UsageError(_with_hint(str(error))) from error
+        raise UsageError(_in_words(str(error), cls._parameter_constraints, settings)) from error
     return model
 
 
-def _with_hint(error: str) -> str:
-    """Sort the values that a parameter permits, and name the one that may be meant.
+def _in_words(error: str, constraints: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Say of an option what scikit-learn says of a parameter, and name the word that may be meant.
 
     Examples
     --------
-    >>> _with_hint("The 'kernel' must be among {'rbf', 'poly'}. Got 'gaussian' instead.")
-    "The 'kernel' must be among {'poly', 'rbf'}. Got 'gaussian' instead; did you mean rbf?"
+    >>> from sklearn.utils._param_validation import StrOptions
+    >>> constraints = {"kernel": [StrOptions({"rbf", "poly"}), callable]}
+    >>> _in_words("The 'kernel' parameter must ...", constraints, {"kernel": "gaussian"})
+    "--kernel must be poly or rbf, got 'gaussian'; did you mean rbf?"
     """
-    listed, got = re.search(r"\{('[^{}]*')\}", error), re.search(r"Got '(.*)' instead", error)
-    if listed is None or got is None:
+    found = re.match(r"The '(\w+)' parameter", error)
+    if found is None or found[1] not in settings:
         return error
-    words = sorted(listed[1].split(", "))
-    error = error.replace(listed[1], ", ".join(words))
-    return error.rstrip(".") + did_you_mean(OTHER_WORDS.get(got[1], got[1]), words)
+    value = settings[found[1]]
+    kinds = permitted(constraints[found[1]])
+    option = "seed" if found[1] == "random_state" else found[1].replace("_", "-")
+    near = did_you_mean(OTHER_WORDS.get(value, str(value)), re.split(", | or ", kinds))
+    return f"--{option} must be {kinds}, got {_word(value)!r}{near}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
