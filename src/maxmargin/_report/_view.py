@@ -18,6 +18,7 @@ from sklearn.metrics import confusion_matrix
 
 from .._auto import stability_in_words
 from .._core.model import lead_of
+from .._density_modes import CLEAR
 from .._steps import last_step, prepared, quietly
 from ..display import _project, row_margins, scored_rows
 from ._rows import Rows
@@ -29,13 +30,23 @@ LEAST_IMPORTANCE = 0.01  # of a column on a card that hardly differs
 CARD_ROWS = 6  # most and least certain rows of a card
 CELL_BYTES = PICTURE_BYTES = 3_500_000
 # What the axes of a map are.
+OF_SCORES = "The axes are scores of the model, so clusters look farther apart than they are."
 OF_CORNERS = (
     "Every cluster is a corner; a row is the nearer to a corner, the clearer its cluster, and "
-    "between two corners if it may belong to either."
+    "between two corners if it may belong to either. " + OF_SCORES
 )
 OF_MARGINS = (
     "Upwards is the margin: rows above 0 are in cluster 1, and the farther a row is from 0, the "
-    "clearer its cluster."
+    "clearer its cluster. " + OF_SCORES
+)
+OF_STABILITY = "Height: mean adjusted Rand index between the clusters of two subsamples."
+OF_SEPARATION = (
+    "Height: how far the density falls between k clusters, at least, in standard errors; more than "
+    f"{CLEAR:g} is shown as {CLEAR:g}. A single cluster has no height."
+)
+OF_OBJECTIVES = (
+    "Objectives compare fits of the same rows with the same settings; they do not say how clear "
+    "the clusters are."
 )
 OF_COLUMNS = "The axes are the two columns, as the model takes them."
 OF_COMPONENTS = "The axes are the two directions in which the rows differ most."
@@ -56,7 +67,7 @@ def fitted_view(
     certain, unsure = _card_rows(labels, scores, level)
     shown = _shown(rows.n, np.concatenate([*certain, *unsure]))
     Z = prepared(model, rows.take(shown))
-    features = _features(model, rows, labels, shown) if explain and k > 1 else {}
+    features, told_of = _explained(model, rows, labels, shown) if explain and k > 1 else ({}, {})
     names, places, spreads = _columns(rows, features)
     sizes = np.bincount(labels, minlength=k)
     return {
@@ -78,6 +89,7 @@ def fitted_view(
                 "certain": certain[c].tolist(),
                 "unsure": unsure[c].tolist(),
                 "features": features.get(c, []),
+                "description": told_of.get(c, ""),
             }
             for c in range(k)
         ],
@@ -89,9 +101,7 @@ def fitted_view(
         "runner_up": _runner_up(last, labels, shown, k),
         "sentences": list(getattr(last, "report_", [])),
         "stability": _stability(last) if k > 1 else None,
-        "history": [_number(v) for v in np.asarray(getattr(last, "history_", ())).tolist()],
-        "objective": _number(getattr(last, "objective_", None)),
-        "stop_reason": str(getattr(last, "stop_reason_", "")),
+        "history": _history(last),
         "settings": _settings(model),
     }
 
@@ -114,7 +124,10 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
         choice = choose_n_clusters(prepared(model, sample), max_samples=max_samples, random_state=0)
     except ValueError:  # columns that are no numbers, for a model that prepares them itself
         return None
-    curve = choice.separation if choice.separation is not None else choice.stability
+    unit, what, curve = "adjusted Rand index", OF_STABILITY, choice.stability
+    if choice.separation is not None:
+        unit, what = "fall of the density (standard errors)", OF_SEPARATION
+        curve = np.where(choice.k_values == 1, np.nan, choice.separation)
     statement, own = choice.statement, len(getattr(last, "cluster_sizes_", ()))
     if (given := last.get_params(deep=False).get("n_clusters")) is not None:
         found = statement.replace(" was chosen", " is preferred")
@@ -124,7 +137,8 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
     return {
         "k": choice.k_values.tolist(),
         "height": [_number(v) for v in np.asarray(curve).tolist()],
-        "what": "fall of the density" if choice.separation is not None else "stability",
+        "unit": unit,
+        "what": what,
         "chosen": int(choice.n_clusters),
         "uncertain": bool(choice.uncertain),
         "statement": statement,
@@ -164,18 +178,18 @@ def _certainty(scores: np.ndarray, told: dict[str, np.ndarray]) -> tuple[str, np
 
 
 def _maps(Z: Any, scores: np.ndarray) -> list[dict[str, Any]]:
-    """Return coordinates: by the scores of the model, and by the columns."""
+    """Return coordinates: by the columns, and by the scores of the model."""
     Z = Z if sparse.issparse(Z) else np.asarray(Z, dtype=float)
-    k, found, last = scores.shape[1], [], []
+    k, found = scores.shape[1], []
     if Z.shape[1] == 2 and not sparse.issparse(Z):
         found = [("columns", OF_COLUMNS, "first column", "second column", Z)]
     elif min(Z.shape) > 2:
         axes = "first principal component", "second principal component"
         plane = PCA(2, svd_solver="arpack", random_state=0).fit_transform(Z)
-        last = [("principal components", OF_COMPONENTS, *axes, plane)]
+        found = [("principal components", OF_COMPONENTS, *axes, plane)]
     if k > 2:
         found.append(("scores of the model", OF_CORNERS, "", "", _star(scores)))
-    elif k == 2 or not (found or last):
+    elif k == 2 or not found:
         told = OF_MARGINS if k == 2 else ""
         found.append(("scores of the model", told, *_margin_map(Z, scores)))
     return [
@@ -186,7 +200,7 @@ def _maps(Z: Any, scores: np.ndarray) -> list[dict[str, Any]]:
             "x": _short(plane[:, 0]),
             "y": _short(plane[:, 1]),
         }
-        for name, told, x, y, plane in found + last
+        for name, told, x, y, plane in found
     ]
 
 
@@ -218,13 +232,25 @@ def _short(values: np.ndarray) -> list[float]:
     return np.round(values, max(0, 4 - int(np.floor(np.log10(spread))))).tolist()
 
 
-def _features(model: Any, rows: Rows, labels: np.ndarray, shown: np.ndarray) -> dict[int, list]:
-    """Return the columns that set every cluster apart, at least one; others are left out."""
+def _explained(
+    model: Any, rows: Rows, labels: np.ndarray, shown: np.ndarray
+) -> tuple[dict[int, list], dict[int, str]]:
+    """Return the columns that set every cluster apart, and the same in words."""
     if getattr(last_step(model), "kernel", None) == "precomputed":
-        return {}
-    from ..inspection import NOTABLE, explain_clusters
+        return {}, {}
+    from ..inspection import describe_clusters, explain_clusters
 
     table = explain_clusters(model, rows.take(shown), rows.names, labels=labels[shown])
+    sentences = describe_clusters(model, rows.X, labels=labels, table=table)
+    # Number and size stand above the words.
+    words = [sentence.partition(": ")[2].rpartition("; ")[0] for sentence in sentences]
+    return _features(table), dict(zip(sorted(set(table["cluster"])), words))
+
+
+def _features(table: Any) -> dict[int, list]:
+    """Return the columns that set every cluster apart, at least one; others are left out."""
+    from ..inspection import NOTABLE
+
     found: dict[int, list] = {}
     for record in table.to_dict("records"):
         mine = found.setdefault(int(record["cluster"]), [])
@@ -311,6 +337,21 @@ def _runner_up(last: Any, labels: np.ndarray, shown: np.ndarray, k: int) -> dict
         "shortfall": float(other.shortfall),
         "counts": counts.tolist(),
     }
+
+
+def _history(last: Any) -> dict[str, Any] | None:
+    """Return the course of the objective, and what it says, for methods that have one."""
+    values = [_number(v) for v in np.asarray(getattr(last, "history_", ())).tolist()]
+    if len(set(values)) < 2 or hasattr(last, "split_by"):  # objectives of splits are of other rows
+        return None
+    title, notes = "Objective after each iteration (lower is better)", []
+    if hasattr(last, "lower_bound_"):
+        title = "Lower bound of the objective after each iteration (higher is better)"
+    elif np.any(np.diff(np.array(values, dtype=float)) > 0):
+        notes = ["The curve can rise: the search also goes through labels of a higher objective."]
+    reason, value = getattr(last, "stop_reason_", ""), _told(_number(last.objective_))
+    notes.insert(0, f"Final objective: {value}" + f" ({reason})" * bool(reason) + ".")
+    return {"title": title, "told": " ".join([*notes, OF_OBJECTIVES]), "values": values}
 
 
 def _settings(model: Any) -> list[list[str]]:

@@ -35,6 +35,7 @@ const thousandths = (value) => value ? `${(100 * value).toFixed(1)} %` : "";
 // Whole numbers of up to seven digits are shown in full.
 const rounded = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e7 ? Math.round(value) : +value.toPrecision(5);
 const short = (value) => value == null ? "–" : typeof value === "number" ? String(rounded(value)) : String(value);
+const signed = (value) => value == null ? "–" : `${value <= -0.05 ? "−" : value >= 0.05 ? "+" : ""}${Math.abs(value).toFixed(1)}`;
 const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 // -- the map: points on a canvas ------------------------------------------------------------------
@@ -209,17 +210,28 @@ function columnName(name) {
     parts.flatMap((part) => [part, el("wbr")]));
 }
 
+const MEANINGS = {
+  difference: "difference of the means in standard deviations",
+  here: "median, or typical values, of the cluster",
+  rest: "the same of all other rows",
+  importance: "share of the cluster's rows that move if the column is shuffled",
+};
+
+function differenceCell(value, c, widest) {
+  const length = 50 * Math.abs(value ?? 0) / widest;
+  const bar = el("i", { style: { background: colour(c), width: `${length}%`, left: `${value < 0 ? 50 - length : 50}%` } });
+  return el("td", {}, el("div", { class: "difference" }, el("div", { class: "axis" }, bar), signed(value)));
+}
+
 function featureTable(view, cluster, c) {
   if (!cluster.features.length) return null;
   const widest = Math.max(...view.clusters.flatMap((o) => o.features.map((f) => Math.abs(f.difference ?? 0))), 1e-9);
-  const table = el("table", { class: "features" }, el("thead", {}, el("tr", {}, ["column", "difference", "here", "rest", "importance"].map((h, j) =>
-    el("th", { class: j > 1 ? "num" : "", title: ["", "difference of means in standard deviations", "median, or typical values", "of all other rows", "share of the cluster's rows that move if the column is shuffled"][j] }, h)))),
-  el("tbody", {}, cluster.features.map((f) => {
-    const length = 50 * Math.abs(f.difference ?? 0) / widest;
-    const bar = el("i", { style: { background: colour(c), width: `${length}%`, left: `${f.difference < 0 ? 50 - length : 50}%` } });
-    return el("tr", {}, columnName(f.feature), el("td", { title: short(f.difference) }, el("div", { class: "axis" }, bar)),
-      ...[f.typical, f.rest].map((text) => el("td", { class: /^[-+.\de]*$/.test(text) ? "num" : "" }, text)), el("td", { class: "num" }, f.importance == null ? "–" : f.importance < 0.01 ? "below 1 %" : percent(f.importance)));
-  })));
+  const heads = ["column", ...Object.keys(MEANINGS)];
+  const table = el("table", { class: "features" },
+    el("thead", {}, el("tr", {}, heads.map((h) => el("th", { title: MEANINGS[h], class: h === "importance" ? "num" : "" }, h)))),
+    el("tbody", {}, cluster.features.map((f) => el("tr", {}, columnName(f.feature), differenceCell(f.difference, c, widest),
+      ...[f.typical, f.rest].map((text) => el("td", { class: /^[-+.\de]*$/.test(text) ? "line" : "" }, text)),
+      el("td", { class: "num" }, f.importance == null ? "–" : f.importance < 0.01 ? "below 1 %" : percent(f.importance))))));
   // A pixel says little by itself.
   return view.columns.length ? table : el("details", {}, el("summary", {}, "columns that set it apart"), table);
 }
@@ -232,6 +244,7 @@ function clusterCard(view, c, page) {
     el("h3", {}, el("span", { class: "dot", style: { background: colour(c) } }), name),
     el("div", { class: "soft" }, `${plural(cluster.size, "row")} (${percent(share)})`, cluster.level == null ? "" : ` · mean ${view.measure} ${percent(cluster.level)}`),
     el("div", { class: "meter" }, el("i", { style: { background: colour(c), width: `${100 * share}%` } })),
+    cluster.description ? el("p", {}, cluster.description) : null,
     rows("most certain", cluster.certain), rows("least certain", cluster.unsure),
     page.act ? page.clusterActions(view, c) : null, featureTable(view, cluster, c));
 }
@@ -244,23 +257,33 @@ function heatTable(view, title, values, told) {
       el("td", { style: { background: `color-mix(in srgb, ${colour(c)} ${Math.round(70 * value / most(row))}%, transparent)` } }, told(value))))))));
 }
 
-function curve(xs, ys, { ring = null, label = "", integers = true } = {}) {
-  const width = 380, height = 200, left = 56, low = 38, top = 14;
-  const known = ys.filter((y) => y != null), [y0, y1] = [Math.min(...known), Math.max(...known)];
+function svgText(text, props) {
+  const node = svg("text", { "text-anchor": "middle", ...props });
+  node.textContent = text;
+  return node;
+}
+
+// A curve; the marks are classes of circles, each with the x where it is.
+function curve(xs, ys, { marks = {}, label = "", unit = "", from = null } = {}) {
+  const width = 380, height = 200, left = 68, low = 42, top = 14;
+  const known = ys.filter((y) => y != null), [y0, y1] = [from ?? Math.min(...known), Math.max(...known)];
   const x = (v) => left + (v - xs[0]) / (xs.at(-1) - xs[0] || 1) * (width - left - 16);
   const y = (v) => top + (1 - (v - y0) / (y1 - y0 || 1)) * (height - low - top);
   const points = xs.flatMap((v, i) => ys[i] == null ? [] : [[x(v), y(ys[i])]]);
   const digits = Math.max(0, 2 - Math.ceil(Math.log10(y1 - y0 || 1)));
   const lines = [y0, (y0 + y1) / 2, y1].filter((v, i, all) => all.indexOf(v) === i);
   const step = Math.max(1, Math.ceil(xs.length / 10)), ticks = xs.filter((_, i) => i % step === 0);
+  const middle = (top + height - low) / 2;
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label },
     ...lines.map((v) => svg("line", { class: "grid-line", x1: left, x2: width - 16, y1: y(v), y2: y(v) })),
-    ...lines.map((v) => { const t = svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end" }); t.textContent = +v.toFixed(digits); return t; }),
-    ...ticks.map((v) => { const t = svg("text", { x: x(v), y: height - 18, "text-anchor": "middle" }); t.textContent = v; return t; }),
-    (() => { const t = svg("text", { x: (left + width) / 2, y: height - 2, "text-anchor": "middle" }); t.textContent = label; return t; })(),
+    ...lines.map((v) => svgText(+v.toFixed(digits), { x: left - 8, y: y(v) + 4, "text-anchor": "end" })),
+    ...ticks.map((v) => svgText(v, { x: x(v), y: height - low + 18 })),
+    svgText(label, { x: (left + width) / 2, y: height - 6 }),
+    svgText(unit, { transform: `translate(12 ${middle}) rotate(-90)` }),
     svg("polyline", { class: "curve", points: points.map((p) => p.join()).join(" ") }),
     ...(points.length <= 60 ? points.map(([a, b]) => svg("circle", { class: "knot", cx: a, cy: b, r: 3 })) : []),
-    ...(ring != null && xs.includes(ring) ? [svg("circle", { class: "ring", cx: x(ring), cy: y(ys[xs.indexOf(ring)]), r: 8 })] : []));
+    ...Object.entries(marks).filter(([, at]) => xs.includes(at)).map(([name, at]) =>
+      svg("circle", { class: name, cx: x(at), cy: y(ys[xs.indexOf(at)] ?? y0), r: name === "ring" ? 8 : 5 })));
 }
 
 function panel(title, ...content) {
@@ -274,21 +297,29 @@ function heatPanel(view, title, about, values, told) {
   return part;
 }
 
+function numberPanel(view) {
+  const { k, height, unit, what, chosen, statement } = view.number;
+  if (k.length < 2) return panel("The number of clusters", el("p", {}, statement));
+  const marks = { used: view.n_clusters, ring: chosen };
+  const legend = [["used", "in use"], ["ring", "preferred by the data"]].map(([name, told]) => el("span", {},
+    svg("svg", { width: 18, height: 18 }, svg("circle", { class: name, cx: 9, cy: 9, r: name === "ring" ? 7 : 5 })),
+    `${marks[name]}: ${told}${k.includes(marks[name]) ? "" : " (outside the chart)"}`));
+  return panel("The number of clusters", el("p", {}, statement),
+    curve(k, height, { marks, unit, label: "number of clusters k", from: 0 }),
+    el("div", { class: "legend" }, legend), el("p", { class: "soft" }, el("small", {}, what)));
+}
+
 function sureness(view) {
   const parts = [];
   if (view.sentences.length) parts.push(panel("In words", el("ul", {}, view.sentences.map((line) => el("li", {}, line)))));
-  if (view.number) {
-    const { k, height, what, chosen, statement } = view.number;
-    parts.push(panel("The number of clusters", el("p", {}, statement), k.length > 1 ? curve(k, height, { ring: chosen, label: `number of clusters (height: ${what})` }) : null));
-  }
+  if (view.number) parts.push(numberPanel(view));
   if (view.confusion && view.n_clusters <= 30) parts.push(heatPanel(view, "Confusion under resampling",
-    "Mean probability of each cluster (column) for the rows of a cluster (line).", view.confusion, thousandths));
+    "Left: the cluster of the rows. Top: the mean probability of each cluster for these rows.", view.confusion, thousandths));
   if (view.runner_up && view.n_clusters <= 30) parts.push(heatPanel(view, "The runner-up answer",
-    `The second-best clustering is ${percent(view.runner_up.shortfall)} worse by the objective (near 0: nearly as good). The adjusted Rand index between the two is ${view.runner_up.agreement}. Rows of each cluster (line) by their cluster in the runner-up (column):`,
+    `The second-best clustering is ${percent(view.runner_up.shortfall)} worse by the objective. If this is near 0, both are about equally good: look at both (the map can be coloured by the runner-up); a few known labels or constraints decide between them. The adjusted Rand index between the two is ${view.runner_up.agreement}. Number of rows by their cluster (left) and by their cluster in the runner-up (top):`,
     view.runner_up.counts, count));
-  if (new Set(view.history).size > 1) parts.push(panel("Objective", el("p", { class: "soft" },
-    `${short(view.objective)}${view.stop_reason ? ` (${view.stop_reason})` : ""}. The fit makes this value small, by iteration. It compares fits of the same rows with the same settings; it does not say how clear the clusters are.`),
-    curve([...view.history.keys()], view.history, { label: "iteration" })));
+  if (view.history) parts.push(panel(view.history.title, el("p", { class: "soft" }, view.history.told),
+    curve([...view.history.values.keys()], view.history.values, { label: "iteration" })));
   return parts;
 }
 
@@ -311,12 +342,13 @@ class Page {
     this.cards = el("div", { class: "grid cards" });
     this.sure = el("div", { class: "grid" });
     this.settings = el("div");
+    this.meanings = el("p", { class: "soft" }, el("small", {}, `In the tables: ${Object.entries(MEANINGS).map((parts) => parts.join(" = ")).join("; ")}.`));
     const host = el("div", { class: "map" });
     this.side = el("div", { class: "side" }, this.aside);
     this.top = el("div", {}, this.head);
     this.root.replaceChildren(el("div", { class: "wrap" }, this.top,
       el("div", { class: "split" }, el("section", { class: "panel" }, this.choices, host, this.legend, this.caption), this.side),
-      el("h2", {}, "Clusters"), this.cards, el("h2", {}, "How sure is this?"), this.sure,
+      el("h2", {}, "Clusters"), this.cards, this.meanings, el("h2", {}, "How sure is this?"), this.sure,
       el("h2", {}, "Settings"), this.settings));
     this.map = new ScatterMap(host, { hover: (row) => this.hover(row), pick: (row, event) => this.pick(row, event), lasso: this.act ? (rows) => this.lassoed(rows) : null });
   }
@@ -331,6 +363,7 @@ class Page {
     this.legend.replaceChildren(...view.clusters.map((_, c) => el("span", { onmouseenter: () => this.map.focus(c), onmouseleave: () => this.map.focus(null) },
       el("span", { class: "dot", style: { background: colour(c) } }), nameOf(view, c))));
     this.cards.replaceChildren(...view.clusters.map((_, c) => clusterCard(view, c, this)));
+    this.meanings.hidden = !view.clusters.some((cluster) => cluster.features.length);
     this.sure.replaceChildren(...sureness(view));
     this.settings.replaceChildren(el("details", { class: "panel" }, el("summary", {}, "Parameters of the model"),
       el("table", {}, el("tbody", {}, view.settings.map(([name, value]) => el("tr", {}, el("th", {}, name), el("td", {}, value)))))));
