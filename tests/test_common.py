@@ -571,6 +571,21 @@ def test_eigenvectors_and_inverses_of_lapack():
     assert lapack.invert_definite(-np.eye(3)) != 0
 
 
+def test_ctrl_c_that_compiled_code_hides_is_a_keyboard_interrupt(monkeypatch):
+    def interrupted(*_args):
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(AlternatingMarginClustering, "_fit_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        AlternatingMarginClustering().fit(GOOD)
+
+
+def test_rows_are_checked_whatever_scikit_learn_assumes():
+    bad = np.where(np.arange(GOOD.size).reshape(GOOD.shape) == 3, np.nan, GOOD)
+    with config_context(assume_finite=True), pytest.raises(ValueError, match="X contains NaN"):
+        AlternatingMarginClustering().fit(bad)
+
+
 def test_long_factorisations_are_left_when_interrupted(ctrl_c):
     started = threading.Event()
 

@@ -132,6 +132,9 @@ def test_missing_values_are_labels_that_are_not_known():
     if hasattr(np.dtypes, "StringDType"):
         texts = np.array(["b", "", "a", ""], np.dtypes.StringDType())
         assert model.fit(X, partial_labels=texts).known_names_.tolist() == ["a", "b"]
+    written = np.array(["b", "", "ä", ""]).astype("U").tolist()
+    model = model.fit(X, partial_labels=np.char.encode(written, "utf-8"))
+    assert model.known_names_.tolist() == ["b", "ä"]
     links = PairwiseConstraints(4, must_link=[(0, 2)])
     for known in names, [1, np.nan, 0, np.nan]:
         assert links.contradiction(partial_labels=known) is not None
@@ -316,6 +319,19 @@ def test_bad_constraints_and_labels_with_an_open_number():
         MaxMarginClustering(2).fit(X, constraints=PairwiseConstraints(5, must_link=[(0, 1)]))
     with pytest.raises(ValueError, match="partial_labels must be integers"):
         MaxMarginClustering().fit(X, partial_labels=np.full(20, 0.5))
+    with pytest.raises(ValueError, match="partial_labels must be integers"):
+        MaxMarginClustering().fit(X, partial_labels=np.full(20, 1 + 1j))
+    with pytest.raises(ValueError, match="between 0 and n_samples - 1 = 19"):
+        MaxMarginClustering().fit(X, partial_labels=np.full(20, 10**6))
+
+
+def test_known_labels_of_rows_without_weight_count_as_clusters():
+    X, y = make_blobs(60, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    weights, known = np.where(y == 2, 0.0, 1.0), np.full(60, -1)
+    known[[np.argmax(y == c) for c in range(3)]] = range(3)
+    model = MaxMarginClustering(n_resamples=0, random_state=0)
+    model.fit(X, partial_labels=known, sample_weight=weights)
+    assert model.n_clusters_ == 3 and "The known labels have 3 clusters." in model.report_
 
 
 @pytest.mark.parametrize("exponent", [-170, -20, 20, 170])

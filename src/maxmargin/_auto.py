@@ -367,9 +367,8 @@ class MaxMarginClustering(BaseMarginClustering):
         """Return the number of clusters, and the sentence about it if it was chosen."""
         if self.n_clusters is not None:
             return self.n_clusters, []
-        if (data.known >= 0).any():
-            k = int(data.known.max()) + 1
-            return k, [f"The known labels have {k} clusters."]
+        if data.n_known:
+            return data.n_known, [f"The known labels have {data.n_known} clusters."]
         n, rng, most = data.X.shape[0], self._generator(), max(CHOICE_ROWS, self.max_samples)
         rows = np.sort(rng.choice(n, min(n, most), replace=False))
         X, weights = data.X.take(rows), data.weights[rows]
@@ -535,9 +534,9 @@ class MaxMarginClustering(BaseMarginClustering):
         return self._outlier_columns(X)[:, 1] <= self._outliers.level
 
     def _outlier_columns(self, X) -> Any:
-        """Return scores and p-values."""
+        """Return the columns of ``Outliers.of_rows``."""
         check_is_fitted(self)
-        return self._mapped(X, partial(outlier_block, outliers=self._outliers), 2)
+        return self._mapped(X, partial(outlier_block, outliers=self._outliers), 3)
 
     def _fitted_with_resamples(self, name: str) -> Any:
         """Return the calibration, which needs resamples."""

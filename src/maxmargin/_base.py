@@ -219,6 +219,7 @@ class BaseMarginClustering(
                     watch=own or watch or data.watch,
                     names=getattr(checked, "feature_names_in_", None),
                     constraints=constraints,
+                    n_known=0 if known is None else int(known.max()) + 1,
                 )
                 if known is None or not self._depends_on_starts:
                     model = self._fit_model(data)
@@ -227,6 +228,10 @@ class BaseMarginClustering(
                 self._publish(model, data, source, rows, weights, known, checked)
         except SchedulerLost as lost:
             self._keep_checkpoint(lost, checked)
+            raise
+        except SystemError as error:  # Ctrl-C while numba calls Python from C is its cause
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
             raise
         finally:
             if bars:

@@ -245,6 +245,20 @@ def test_a_few_rows_and_equal_rows():
     assert (one.predict_proba(np.ones((2, 2))) == 1).all() and not one.is_outlier_.any()
 
 
+def test_many_copies_of_a_row_are_no_outliers_and_do_not_make_others_outliers():
+    X = np.concatenate([clouds(), np.tile(clouds()[:1], (60, 1))])
+    model = MaxMarginClustering(3, random_state=0).fit(X)
+    once = MaxMarginClustering(3, random_state=0).fit(clouds())
+    assert not model.is_outlier_[240:].any() and model.is_outlier_.mean() <= 0.02
+    assert (model.outlier_score_[1:240] <= 2 * once.outlier_score_[1:]).all()
+
+
+def test_fits_of_fewest_rows_have_a_confidence():
+    X = np.array([[0.0], [0.1], [5.0], [9.0]])
+    model = MaxMarginClustering(4, n_resamples=2, random_state=0).fit(X)
+    assert np.isfinite(model.confidence_).all() and 0 <= model.stability_ <= 1
+
+
 def test_a_row_of_weight_zero_is_judged_as_a_new_row():
     X = np.concatenate([clouds(), [[50.0, 50.0]]])
     weights = np.append(np.ones(240), 0.0)
@@ -285,6 +299,15 @@ def test_rows_that_are_not_in_the_fit():
     np.testing.assert_array_equal(model.is_outlier(X), model.is_outlier_)
     np.testing.assert_allclose(model.outlier_score(X), model.outlier_score_)
     np.testing.assert_allclose(model.confidence(X), model.confidence_, rtol=1e-6)
+
+
+def test_a_copy_of_a_fitted_row_is_as_sure_as_that_row():
+    digits = load_digits(n_class=3)["data"]
+    n = len(digits)
+    model = MaxMarginClustering(3, max_samples=200, n_resamples=2, random_state=0)
+    model.fit(np.tile(digits, (2, 1)), sample_weight=np.repeat([1.0, 0.0], n))
+    np.testing.assert_allclose(model.confidence_[n:], model.confidence_[:n])
+    np.testing.assert_allclose(model.confidence(digits), model.confidence_[:n], rtol=1e-6)
 
 
 @pytest.mark.parametrize("named", [2, 3])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class FitInput:
     watch: Callable[[float], str | None] = lambda _objective: None
     names: Any = None  # names of the columns of X
     constraints: Any = None  # constraints between the user's rows
+    n_known: int = 0  # clusters that the known labels need, also those of rows of weight zero
 
     def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
         """Return rows to fit on: all, or those with known labels, with links and random others."""
@@ -233,7 +235,8 @@ def check_no_labels(y: Any, n_clusters: Any) -> None:
     """
     if isinstance(n_clusters, bool):
         raise ValueError(f"n_clusters must be a whole number, got {n_clusters}.")
-    values = np.asarray(y) if isinstance(y, list | np.ndarray) else np.empty(0)
+    numbers = isinstance(y, list) and all(isinstance(value, Real) for value in y)
+    values = np.asarray(y) if numbers or isinstance(y, np.ndarray) else np.empty(0)
     if values.dtype.kind in "if" and {-1, 0} <= set(values.ravel()[:10_000].tolist()):
         warnings.warn(
             "y is ignored. Pass known labels, with -1 for unknown, as partial_labels.",
@@ -260,12 +263,12 @@ def checked_partial_labels(
             f"partial_labels has {len(names)} different names ({', '.join(names[:8])}), more than "
             f"{n_clusters=}."
         )
-    if known.dtype.kind == "b" or not np.array_equal(known, np.round(known.astype(float))):
+    if known.dtype.kind in "bc" or not np.array_equal(known, np.round(known.astype(float))):
         raise ValueError("partial_labels must be integers, or names; -1, '' or NaN if unknown.")
-    most = (2**31 if n_clusters is None else n_clusters) - 1
-    if known.min() < -1 or known.max() > most:
+    most, what = (n, "n_samples") if n_clusters is None else (n_clusters, "n_clusters")
+    if known.min() < -1 or known.max() >= most:
         raise ValueError(
-            f"partial_labels must lie between 0 and n_clusters - 1 = {most}, or be -1 for "
+            f"partial_labels must lie between 0 and {what} - 1 = {most - 1}, or be -1 for "
             f"unknown; got values from {known.min():g} to {known.max():g}."
         )
     return known.astype(np.int64) if (known >= 0).any() else None, names
@@ -273,6 +276,8 @@ def checked_partial_labels(
 
 def label_codes(known: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return labels as numbers, and the names that they stand for if they are text."""
+    if known.dtype.kind == "S":
+        known = np.char.decode(known, "utf-8", "replace")
     if known.dtype.kind == "f":
         return np.where(np.isnan(known), -1.0, known), None
     if known.dtype.kind not in "OUST":

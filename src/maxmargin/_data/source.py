@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.utils import assert_all_finite
 
 from .._threads import in_order
@@ -230,7 +231,8 @@ def check_magnitude(X: Any, n_jobs: int = 1) -> None:
     ranges = in_order(lambda at: (values[at].max(), -values[at].min()), blocks(len(values)), n_jobs)
     largest = float(np.max([*ranges])) if values.size else 0.0  # NaN if there is one
     if not np.isfinite(largest):
-        with np.errstate(invalid="ignore"):  # scikit-learn adds up inf and -inf
+        # scikit-learn adds up inf and -inf, and has a setting that all values are finite.
+        with np.errstate(invalid="ignore"), config_context(assume_finite=False):
             assert_all_finite(X, input_name="X")
     limit = LARGEST if values.dtype == np.float64 else LARGEST32
     if largest > limit or 0.0 < largest < 1.0 / limit:

@@ -101,10 +101,10 @@ class Resamples:
 
 
 def subsamples(
-    n: int, count: int, rng: np.random.Generator, share: float = SHARE
+    n: int, count: int, rng: np.random.Generator, share: float = SHARE, least: int = 1
 ) -> list[np.ndarray]:
-    """Random rows without replacement, sorted, ``count`` times."""
-    size = max(int(share * n), 1)
+    """Random rows without replacement, sorted, ``count`` times; ``least`` is their least number."""
+    size = max(int(share * n), least)
     return [np.sort(rng.choice(n, size, replace=False)) for _ in range(count)]
 
 
@@ -335,7 +335,10 @@ class Outliers:
     scale: float
 
     def of_rows(self, fmap: MixedMap, X: Any) -> np.ndarray:
-        """Scores and p-values (n, 2) of raw rows; fitted ones are compared with the others."""
+        """Scores, p-values and places among the fitted rows, or -1, (n, 3) of raw rows.
+
+        Fitted rows are compared with the others.
+        """
         found = []
         for rows in (X[i : i + TILE] for i in range(0, X.shape[0], TILE)):
             if self.has_neighbours_of(fmap):
@@ -356,7 +359,7 @@ class Outliers:
         """The same of rows whose nearest fitted rows, and distances to the last, are known."""
         scores = distances / lower_quartile(self.spacing[neighbours])
         scores = np.where(own >= 0, self.scores[own], scores)
-        return np.column_stack([scores, self.p_values(scores, own >= 0)])
+        return np.column_stack([scores, self.p_values(scores, own >= 0), own])
 
     def p_values(self, scores: np.ndarray, fitted: np.ndarray) -> np.ndarray:
         """Fraction of fitted rows, and the row itself, with scores as large."""
@@ -394,7 +397,8 @@ def fit_outliers(
     run_all(strip, range(0, m if m > 1 else 0, STRIP), n_jobs)
     positive = spacing[spacing > 0]
     usual = float(np.median(positive)) if len(positive) else 1.0
-    spacing = np.maximum(spacing, LEAST_SPACING * usual)
+    # More copies of a row than neighbours are counted have no spacing; few would look isolated.
+    spacing = np.where(spacing > 0, np.maximum(spacing, LEAST_SPACING * usual), usual)
     scores = spacing / lower_quartile(spacing[neighbours])
     order = np.argsort(scores)
     values = np.log(np.maximum(scores[order], 1e-300))
@@ -471,7 +475,7 @@ def _kernel_spacings(
 def scored_block(
     block: Block, _parts: Any, coef: np.ndarray, levels: np.ndarray, _paths: Any, outliers: Outliers
 ) -> BlockResult:
-    """Block function: scores of the clusters, score as an outlier and p-value, in one search."""
+    """Block function: scores of the clusters, and the columns of ``Outliers.of_rows``."""
     columns, metric = block.send(coef.T), block.features.metric
     parts = []
     for where, tile in block.tiles():
@@ -483,7 +487,7 @@ def scored_block(
 
 
 def outlier_block(block: Block, _parts: Any, *_model: Any, outliers: Outliers) -> BlockResult:
-    """Block function: score and p-value of every row."""
+    """Block function: score, p-value and place among the fitted rows, or -1, of every row."""
     return (), outliers.of_rows(block.features.metric, block.data)
 
 
@@ -509,12 +513,11 @@ def certainty_block(
     model = coef, levels, paths
     if outliers.has_neighbours_of(block.features.metric):
         found = scored_block(block, parts, *model, outliers)[1]
-        scores, p_values = found[:, :-2], found[:, -1]
+        scores, (_, p_values, own) = found[:, :-3], found[:, -3:].T
     else:
         scores = margin_block(block, parts, *model)[1]
-        p_values = outliers.of_rows(block.features.metric, block.data)[:, 1]
-    own = block.features.metric.own_places(block.data)
-    largest = calibration.of_scores(scores, own).max(axis=1)
+        _, p_values, own = outliers.of_rows(block.features.metric, block.data).T
+    largest = calibration.of_scores(scores, own.astype(np.int64)).max(axis=1)
     columns = [largest * outliers.typicality(p_values), p_values]
     return (), np.column_stack([scores, *columns] if with_scores else columns)
 
@@ -528,6 +531,7 @@ def row_certainty(
     fitted = places >= 0
     scores = outliers.scores[places]
     p_values = outliers.p_values(scores, fitted)
+    own = places  # also of rows that are equal to a fitted one
     others = np.flatnonzero(~fitted)
     if len(others):
         if decided.further is None:
@@ -536,14 +540,15 @@ def row_certainty(
             columns = np.concatenate(list(blocks))
         else:
             columns = decided.further[others]
-        scores[others], p_values[others] = columns.T
+        scores[others], p_values[others], own[others] = columns.T
     found = {"outlier_score_": scores, "is_outlier_": p_values <= outliers.level}
     calibration = model.extras.get("_calibration")
     if calibration is None:
         return found
     typicality = outliers.typicality(p_values)
     if isinstance(calibration, Resamples):  # for the confidence, when it is first needed
-        margins = np.where(fitted, details.margins[places], decided.lead)
+        same = (own >= 0) & (labels == labels[data.source[details.chosen]][own])
+        margins = np.where(same, details.margins[own], decided.lead)
         return found | {"_certainty": (margins, typicality)}
     assert model.scores is not None  # they are probabilities
     return found | {"confidence_": model.scores[np.arange(len(labels)), labels] * typicality}

@@ -25,7 +25,7 @@ from .._core.model import MOST, Model, lead_of, trained
 from .._core.rows import Rows
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
-from ._confidence import SHARE, Calibration, Resamples, calibrate, pair_agreement, subsamples
+from ._confidence import Calibration, Resamples, calibrate, pair_agreement, subsamples
 from ._graph import (
     UNLIKE_SCALES,
     MixedMap,
@@ -521,9 +521,9 @@ def _resamples(
     quicker = s.auxiliary(
         n_init=RESAMPLE_STARTS, n_kicks=RESAMPLE_KICKS, only_clear=False, time_budget=None
     )
-    # Not possible if a subsample has fewer rows than there are clusters.
-    count = s.n_resamples if SHARE * len(rows) >= s.n_clusters else 0
-    drawn = list(zip(subsamples(len(rows), 2 * count, rng), rng.spawn(2 * count)))
+    count = s.n_resamples
+    some = subsamples(len(rows), 2 * count, rng, least=s.n_clusters)
+    drawn = list(zip(some, rng.spawn(2 * count)))
 
     def fitted(one: Any) -> np.ndarray:
         some, own_rng = one
