@@ -5,6 +5,8 @@ Each is a `Finding`: `errors` yields the problems, `inspect_rows` adds the warni
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from ._data.csv_text import _layout, _records
 from ._data.formats import open_frame, open_sheet
+from ._data.opening import format_of, open_bytes
 from ._data.sheet import Sheet, TextColumn, Wish, some
 from ._files import DataError, plural
 from .tables import MOST, Column, table_columns, typed_column
@@ -25,17 +29,56 @@ NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
 SCALES = "scales differ wildly"
 FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
 EXAMPLES = 3  # cells that are named
+LISTED = 5  # columns
+LEVELS = ("error", "warning", "note")
 UNIT = r"^\s*[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?(\s*[^\W\d_][^\d]*)$"  # after a number
 _ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem of a file: an `error` makes it unusable, a `warning` does not."""
+    """A finding about a file.
 
-    level: Literal["error", "warning"]
+    An `error` makes the file unusable, a `warning` can change the clusters, a `note` is harmless.
+    """
+
+    level: Literal["error", "warning", "note"]
     what: str
     remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file of a table, and the ids of its rows if it has any: they tell where a cell is."""
+
+    path: Path
+    format: str | None
+    wish: Wish
+    ids: Any = None
+
+    def places(self, cells: Any) -> list[str]:
+        """Return the place of each of some cells of a column: its id, its line or its row."""
+        if self.ids is not None:
+            return [f"for id {self.ids[i]!r}" for i in cells.index]
+        lines = self._lines(cells) if format_of(self.path, self.format) == "csv" else []
+        return [f"on line {line}" for line in lines] or [_row(None, i) for i in cells.index]
+
+    def _lines(self, cells: Any) -> list[int]:
+        """Return the lines of these cells of a text file, in order; none if one is not found."""
+        found: list[int] = []
+        layout = _layout(self.path, self.wish)
+        j, sought = layout.names.index(cells.name), [str(cell).strip() for cell in cells]
+        with (
+            contextlib.suppress(DataError),
+            io.TextIOWrapper(open_bytes(self.path), layout.encoding, "replace", "") as file,
+        ):
+            for line, fields in _records(file, layout.delimiter, strict=False):
+                cell = fields[j].strip() if line > layout.header_lines and j < len(fields) else None
+                if cell == sought[len(found)]:
+                    found.append(line)
+                if len(found) == len(sought):
+                    return found
+        return []
 
 
 @dataclass(frozen=True)
@@ -86,22 +129,24 @@ def inspect_rows(
         columns = table_columns(table.X)
         n_rows, n_columns = len(table.X), sum(column.used for column in columns)
         found = [*bad_ids(ids)] if n_rows else [Finding("error", *NO_ROWS)]
-        found += inspect_frame(table.X, columns, n_clusters, sample_rows)
-        numbers = [column.name for column in columns if column.used and column.kind == "number"]
-        found += _far_out(table.X[numbers][:sample_rows])
-        found += _no_numbers(table.X[numbers])
-        found += _with_units(table.X[[column.name for column in columns]][:sample_rows])
-    found.sort(key=lambda finding: finding.level)  # "error" is before "warning"
+        origin = Origin(Path(path), kind, wish, ids if table.id_column else None)
+        found += inspect_frame(table.X, columns, origin, n_clusters, sample_rows)
+    found.sort(key=lambda finding: LEVELS.index(finding.level))
     return Inspection(str(path), kind, n_rows, n_columns, tuple(found), tuple(columns))
 
 
 def inspect_frame(
-    frame: Any, columns: Sequence[Column], n_clusters: int | None = None, sample_rows: int = 100_000
+    frame: Any,
+    columns: Sequence[Column],
+    origin: Origin,
+    n_clusters: int | None = None,
+    sample_rows: int = 100_000,
 ) -> Iterator[Finding]:
-    """Yield problems and warnings of a table whose columns are used as decided."""
+    """Yield what is found in a table whose columns are used as decided."""
     used = [column for column in columns if column.used]
     if len(frame) == 0:
         return
+    yield from _with_units(frame[[column.name for column in columns]][:sample_rows])
     if not used:
         yield Finding("error", "no column can be clustered", "Say how to use one with --column")
         return
@@ -112,6 +157,10 @@ def inspect_frame(
             what = f"column {column.name!r} looks like the answer, not like a measurement"
             remedy = "Leave it out with --drop, or give it as --partial-labels"
             yield Finding("warning", what, remedy)
+    numbers = [column for column in used if column.kind == "number"]
+    yield from _far_out(some[[column.name for column in numbers]])
+    noted = [column.name for column in numbers if not column.is_plain]
+    yield from _no_numbers(frame[noted], origin)
     if all(column.is_plain for column in used):
         X = some.to_numpy(dtype=np.float64)
         yield from _too_large(X)
@@ -127,27 +176,29 @@ def _far_out(frame: Any) -> Iterator[Finding]:
         # Nothing is said of columns with one value in most rows, nor of groups of rows far away.
         far = values[abs(values - (low + high) / 2) > (FAR + 0.5) * (high - low)]
         if high > low and 0 < len(far) <= FEW * len(values):
-            told.append(f"column {name!r} ({len(far)}, such as {far[0]:.6g})")
+            count = plural(len(far), "value")
+            told.append(f"column {name!r} has {count} very far from the rest, such as {far[0]:.6g}")
     if told:
-        what = f"values more than {FAR} interquartile ranges outside the quartiles: {some(told)}"
-        remedy = "Leave cells empty if the value stands for a missing one; correct errors"
-        yield Finding("warning", what, remedy)
+        remedy = (
+            "Leave cells empty if such a value stands for a missing one; correct errors; take "
+            "logarithms of a positive column with a few very large values"
+        )
+        yield Finding("warning", _joined(told), remedy)
 
 
-def _no_numbers(frame: Any) -> Iterator[Finding]:
+def _no_numbers(frame: Any, origin: Origin) -> Iterator[Finding]:
     """Yield a warning of each column of numbers with cells that are none."""
     for name in frame.columns:
         cells = frame[name]
         bad = np.isnan(typed_column(cells, "number")[1]) & cells.notna().to_numpy()
-        rows = np.flatnonzero(bad)
-        if len(rows):
-            listed = [f"{str(cells.iloc[i])!r} in row {i}" for i in rows[:EXAMPLES]]
-            more = ["..."] if len(rows) > EXAMPLES else []
-            is_are = "is" if len(rows) == 1 else "are"
-            what = f"column {name!r}: {plural(len(rows), 'cell')} that {is_are} no number"
-            examples = f"{', '.join(listed + more)}; rows count from 0"
+        if bad.any():
+            named = cells[bad][:EXAMPLES]
+            listed = [f"{str(cell)!r} {at}" for cell, at in zip(named, origin.places(named))]
+            more = ["..."] if bad.sum() > EXAMPLES else []
+            is_are = "is" if bad.sum() == 1 else "are"
+            what = f"column {name!r}: {plural(bad.sum(), 'cell')} that {is_are} no number"
             remedy = "Correct them; the fit treats them as missing"
-            yield Finding("warning", f"{what} ({examples})", remedy)
+            yield Finding("warning", f"{what} ({'; '.join(listed + more)})", remedy)
 
 
 def _with_units(frame: Any) -> Iterator[Finding]:
@@ -185,8 +236,7 @@ def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
         what = f"column {column.name!r} holds {column.what}{share}"
         return f"{what}, for example {column.example!r}{where}"
 
-    more = [f"and {len(text) - 5} more such columns"] if len(text) > 5 else []
-    what = "; ".join([*map(about, text[:5]), *more])
+    what = _joined([about(column) for column in text])
     names = ",".join(column.name for column in text)
     quoted = f'"{names}"' if " " in names else names
     remedy = (
@@ -196,6 +246,12 @@ def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
     if any(re.fullmatch(r"[-+]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)?", c.example) for c in text):
         remedy = f"Write numbers without separators of thousands. {remedy}"
     return what, remedy
+
+
+def _joined(told: Sequence[str]) -> str:
+    """Return what is told of the first few of some columns."""
+    more = [f"and {len(told) - LISTED} more such columns"] if len(told) > LISTED else []
+    return "; ".join([*told[:LISTED], *more])
 
 
 def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
@@ -305,7 +361,7 @@ def _repeated(rows: Any, repeated: int, n_clusters: int | None, n_all: int) -> I
     if repeated:
         what = f"rows that repeat an earlier one: {repeated:,} of {n_rows:,}"
         remedy = "They get the same cluster; delete them if they are copies by mistake"
-        yield Finding("warning", what + _of_sample(n_rows, n_all), remedy)
+        yield Finding("note", what + _of_sample(n_rows, n_all), remedy)
 
 
 def _scales(low: np.ndarray, high: np.ndarray, sheet: Sheet) -> Iterator[Finding]:

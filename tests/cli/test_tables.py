@@ -406,16 +406,35 @@ def test_check_names_cells_that_are_no_numbers_and_units(run):
     frame["speed"] = [f"{1500 + i % 7} rpm" for i in range(2 * N)]
     frame["flat"] = [f"{i % 7}{'ab'[i % 2]}" for i in range(2 * N)]
     frame.to_csv("d.csv", index=False)
+    Path("d.csv").write_text(Path("d.csv").read_text().replace("\n", "\n\n", 1))
     found = {told["what"]: told for told in run("check d.csv")["findings"]}
-    (first, second) = (told for what, told in found.items() if "pay" in what or "speed" in what)
+    (second, first) = (told for what, told in found.items() if "pay" in what or "speed" in what)
     assert first["level"] == second["level"] == "warning"
     assert first["what"] == (
-        "column 'pay': 2 cells that are no number "
-        "('n/a?' in row 5, '1,450' in row 17; rows count from 0)"
+        "column 'pay': 2 cells that are no number ('n/a?' on line 8; '1,450' on line 20)"
     )
     assert second["what"] == "column 'speed' looks like a number with a unit, such as '1500 rpm'"
     assert second["remedy"] == "Remove ' rpm' from its cells"
     assert not any("flat" in what for what in found)
+    # fit warns of the same, once, and names ids if they are given.
+    frame.insert(0, "who", [f"w{i}" for i in range(2 * N)])
+    frame.to_csv("e.csv", index=False)
+    told = run("fit e.csv -k 2 --id-column who --n-resamples 0")["warnings"]
+    (named,) = (line for line in told if "'pay'" in line)
+    assert "2 cells that are no number ('n/a?' for id 'w5'; '1,450' for id 'w17')" in named
+    frame.to_parquet("f.parquet")
+    told = run("fit f.parquet -k 2 --drop speed --n-resamples 0")["warnings"]
+    assert len(told) == 1 and "('n/a?' in row 5, counting from 0; '1,450' in row" in told[0]
+
+
+def test_fit_warns_of_codes_of_missing_values_but_not_of_repeated_rows(run):
+    age = np.tile(AGE, 2)
+    age[3], age[8] = 999, -999
+    pd.DataFrame({"age": age, "noise": np.tile(NOISE, 2)}).to_csv("d.csv", index=False)
+    (told,) = run("fit d.csv -k 2 --n-resamples 0")["warnings"]
+    assert told.startswith("column 'age' has 2 values very far from the rest, such as 999. Leave")
+    found = {told["what"]: told["level"] for told in run("check d.csv")["findings"]}
+    assert found["rows that repeat an earlier one: 34 of 72"] == "note"
 
 
 def test_number_formats():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,9 @@ def test_a_report_agrees_with_predict(wine, mixed):
 
 def test_maps_and_stability_are_explained_and_one_cluster_is_not_praised(wine):
     view = report(*wine).view
-    assert "corner" in view["points"]["maps"][0]["told"]
+    columns, scores = view["points"]["maps"]
+    assert columns["name"] == "principal components"  # the model's own scores flatter it
+    assert "corner" in scores["told"] and "farther apart than they are" in scores["told"]
     assert view["stability"] == {"value": wine[0].stability_, "word": "stable"}
     one = MaxMarginClustering(1, n_resamples=2, random_state=0).fit(wine[1])
     view = report(one, wine[1]).view
@@ -108,10 +111,38 @@ def test_the_number_of_clusters_is_said_to_be_given_if_it_was(wine):
 
 def test_an_uncertain_number_is_preferred_if_another_was_given():
     X = make_blobs([400, 100, 50, 50], 4, cluster_std=1.8, random_state=0)[0]
-    with pytest.warns(UserWarning, match=r"\d was chosen: one more"):
+    with pytest.warns(UserWarning, match="Uncertain: 2 or 4 clusters"):
         MaxMarginClustering(n_resamples=0, random_state=0).fit(X)
     told = report(MaxMarginClustering(3, n_resamples=0).fit(X), X).view["number"]["statement"]
     assert " is preferred: one more" in told and "chosen" not in told
+
+
+def test_one_cluster_has_no_height_because_no_density_falls_within_it(wine):
+    number = report(*wine).view["number"]
+    assert number["k"][0] == 1 and number["height"][0] is None and None not in number["height"][1:]
+    assert number["unit"] == "standard errors"
+
+
+def test_cards_have_the_sentences_of_describe_clusters(wine, mixed):
+    for model, X in (wine, mixed):
+        told = [
+            f"cluster {c}: {cluster['description']}; {cluster['size']} rows"
+            for c, cluster in enumerate(report(model, X).view["clusters"])
+        ]
+        assert told == maxmargin.describe_clusters(model, X)
+
+
+def test_the_objective_is_said_to_rise_or_to_be_a_bound_if_so():
+    def told(model):
+        return _view._history(SimpleNamespace(objective_=2.0, stop_reason_="converged", **model))
+
+    falling, rising = told({"history_": [3.0, 2.0]}), told({"history_": [3.0, 2.0, 2.5]})
+    assert "lower is better" in falling["title"] and "can rise" not in falling["told"]
+    assert "Final objective: 2 (converged). The curve can rise" in rising["told"]
+    bound = told({"history_": [1.0, 2.0], "lower_bound_": 2.0})
+    assert bound["title"].startswith("Lower bound") and "can rise" not in bound["told"]
+    assert told({"history_": [3.0, 3.0]}) is None
+    assert told({"history_": [3.0, 2.0], "split_by": "size"}) is None
 
 
 def test_a_report_of_many_rows_shows_some_and_counts_all(monkeypatch, wine):
@@ -211,6 +242,11 @@ def test_reports_open_without_errors_or_requests(tmp_path, mixed, wine):
             wide = "[...document.querySelectorAll('.scroll, .card')]"
             assert not browser.run(f"{wide}.some((e) => e.scrollWidth > e.clientWidth)")
             assert browser.run("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+            align = "[...e.children].map((cell) => getComputedStyle(cell).textAlign).join()"
+            lines = "[...document.querySelectorAll('.features tr')]"
+            assert browser.run(f"new Set({lines}.map((e) => {align})).size") == 1
+            if page.stem == "wine":  # in the chart and in its legend
+                assert browser.run("document.querySelectorAll('svg .used').length") == 2
             browser.click(".chip")  # shows the row
             assert browser.run("document.querySelector('.row-panel h3') !== null")
         assert browser.console == []

@@ -126,7 +126,7 @@ def number_view(model: Any, rows: Rows, max_samples: int | None = None) -> dict[
         return None
     unit, what, curve = "adjusted Rand index", OF_STABILITY, choice.stability
     if choice.separation is not None:
-        unit, what = "fall of the density (standard errors)", OF_SEPARATION
+        unit, what = "standard errors", OF_SEPARATION
         curve = np.where(choice.k_values == 1, np.nan, choice.separation)
     statement, own = choice.statement, len(getattr(last, "cluster_sizes_", ()))
     if (given := last.get_params(deep=False).get("n_clusters")) is not None:

@@ -220,7 +220,7 @@ const MEANINGS = {
 function differenceCell(value, c, widest) {
   const length = 50 * Math.abs(value ?? 0) / widest;
   const bar = el("i", { style: { background: colour(c), width: `${length}%`, left: `${value < 0 ? 50 - length : 50}%` } });
-  return el("td", {}, el("div", { class: "difference" }, el("div", { class: "axis" }, bar), signed(value)));
+  return el("td", { class: "line" }, el("div", { class: "difference" }, el("div", { class: "axis" }, bar), signed(value)));
 }
 
 function featureTable(view, cluster, c) {
@@ -299,7 +299,7 @@ function heatPanel(view, title, about, values, told) {
 
 function numberPanel(view) {
   const { k, height, unit, what, chosen, statement } = view.number;
-  if (k.length < 2) return panel("The number of clusters", el("p", {}, statement));
+  if (height.filter((y) => y != null).length < 2) return panel("The number of clusters", el("p", {}, statement));
   const marks = { used: view.n_clusters, ring: chosen };
   const legend = [["used", "in use"], ["ring", "preferred by the data"]].map(([name, told]) => el("span", {},
     svg("svg", { width: 18, height: 18 }, svg("circle", { class: name, cx: 9, cy: 9, r: name === "ring" ? 7 : 5 })),

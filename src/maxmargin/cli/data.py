@@ -144,7 +144,8 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
             f"{args.data}: no column can be clustered ({columns[0].name!r}: {columns[0].note})",
             f"Say how to use one, for example --column {columns[0].name}=category",
         )
-    _warn_of_findings(args, frame, columns)
+    wanted = [column for column in columns if kinds.get(column.name) != "drop"]
+    _warn_of_findings(args, frame, wanted, table.ids)
     zero_one = any(c.used and (c.kind == "category" or c.options.get("missing")) for c in columns)
     if zero_one and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
         estimator.spreads = False  # gaps between the rows of 0/1 columns are not those of clusters
@@ -165,11 +166,16 @@ def found_ids(others: Any, ids: Any, id_name: str) -> tuple[Any, str]:
     return others[named.name].to_numpy(dtype=object), named.name
 
 
-def _warn_of_findings(args: argparse.Namespace, frame: Any, columns: list[Any]) -> None:
+def _warn_of_findings(args: argparse.Namespace, frame: Any, columns: list[Any], ids: Any) -> None:
     """Warn of what ``check`` finds; of scales only if the method does not choose them itself."""
-    from maxmargin._findings import SCALES, inspect_frame
+    from maxmargin._data.sheet import Wish
+    from maxmargin._findings import SCALES, Origin, inspect_frame
 
-    for finding in inspect_frame(frame, columns):
+    read = reading(args) | {"label_column": getattr(args, "partial_labels", None)}
+    origin = Origin(Path(args.data), read.pop("format"), Wish(**read), ids)
+    # The fit warns of such cells again, without their places.
+    warnings.filterwarnings("ignore", message=r"column .* with no number")
+    for finding in inspect_frame(frame, columns, origin):
         chosen = getattr(args, "method", None) == "auto" or args.standardize
         if finding.level == "warning" and not (chosen and finding.what.startswith(SCALES)):
             warnings.warn(f"{finding.what}. {finding.remedy}", UserWarning, stacklevel=2)
