@@ -202,6 +202,11 @@ def test_the_workflow_runs_the_steps_of_the_gate():
 # -- who may know what ----------------------------------------------------------------------------
 
 PACKAGE = ROOT / "src" / "maxmargin"
+PROGRAMS = sorted(
+    path
+    for folder in ("benchmarks", "docs", "examples", "reproduction", ".ci", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+)
 METHODS = ("alternating", "cutting_plane", "least_squares", "pairwise", "semidefinite")
 STORAGE = "dask|torch|cupy|RowBlocks|LazyRows|DaskRows|DeviceRows|TensorRows|HostTensorRows"
 KNOW_STORAGE = ("_base.py", "io.py", "_data/", "cli/")
@@ -245,3 +250,16 @@ def test_no_method_imports_another(method):
 def test_a_method_opens_with_its_problem_and_its_equations(method):
     text = ast.get_docstring(ast.parse((PACKAGE / method / "__init__.py").read_text()))
     assert ".. math::" in text and re.search(r"^in the paper +here$", text, re.M)
+
+
+def test_programs_import_what_is_there():
+    assert len(PROGRAMS) > 100
+    for path in PROGRAMS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("maxmargin"):
+                place = ROOT.joinpath("src", *node.module.split("."))
+                written = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+                there = set(re.findall(r"\w+", written.read_text()))
+                there |= {inner.stem for inner in place.glob("*")}
+                missing = {alias.name for alias in node.names} - there - {"*"}
+                assert not missing, f"{path}: {node.module} has no {missing}"

@@ -41,8 +41,14 @@ def device_pass(
         fixed = None if fixed.stride(0) == 0 else xp.astype(fixed, kind)
         found = fused_cut_pass(Z, columns, shift, prices, weights, fixed, labels, codes)
         return labels, codes, *found
-    weights = xp.astype(weights, Z.dtype)
-    names = xp.arange(k, device=Z.device)[None, :]
+    return _plain_pass(Z, columns, shift, prices, xp.astype(weights, Z.dtype), fixed, kind, xp)
+
+
+def _plain_pass(
+    Z: Any, columns: Any, shift: Any, prices: Any, weights: Any, fixed: Any, kind: Any, xp: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Return the same in any array namespace."""
+    names = xp.arange(columns.shape[1], device=Z.device)[None, :]
     scores = Z @ columns + shift
     own = xp.argmax(scores + prices, axis=1)
     own = xp.where(fixed >= 0, xp.astype(fixed, own.dtype), own)
