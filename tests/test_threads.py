@@ -21,7 +21,7 @@ from maxmargin import (
     MaxMarginClustering,
     MultipleKernelMarginClustering,
 )
-from maxmargin._threads import one_thread
+from maxmargin._threads import in_order, later, one_thread, run_all
 
 DIGITS = load_digits().data
 
@@ -104,6 +104,46 @@ def test_overlapping_fits_have_the_bits_of_serial_ones(two):
     assert counts() == two
 
 
+def test_every_item_is_done_once_and_an_error_ends_the_others():
+    done = []
+    run_all(done.append, range(500), 3)
+    assert sorted(done) == list(range(500))
+
+    def fail(item):
+        done.append(item)
+        if item == 3:
+            raise IndexError("of the work")
+
+    for n_jobs in (1, 2):
+        done.clear()
+        with pytest.raises(IndexError, match="of the work"):
+            run_all(fail, range(100_000), n_jobs)
+        assert 3 in done and len(done) < 100_000
+
+
+def test_work_within_work_and_beside_a_long_one_does_not_wait_for_ever():
+    rows = [*range(4)]
+
+    def sums(item):
+        found = []
+        run_all(found.append, rows, 2)
+        return sum(in_order(lambda row: row * item, found, 2))
+
+    begun, go = Event(), Event()
+
+    def long():
+        begun.set()
+        return go.wait(60)
+
+    long_one = later(long, 2)  # takes one of the two threads
+    assert begun.wait(60)
+    assert list(in_order(sums, rows, 2)) == [0, 6, 12, 18]
+    run_all(rows.append, [4, 5, 6], 2)
+    assert sorted(rows) == [*range(7)]
+    go.set()
+    assert long_one()
+
+
 def test_uses_within_a_use_and_errors(two):
     with pytest.raises(ZeroDivisionError), one_thread():
         with one_thread():
@@ -117,7 +157,7 @@ FORKED = """
     import os, threading
     from threadpoolctl import threadpool_info, threadpool_limits
     import numpy as np
-    from maxmargin._threads import one_thread
+    from maxmargin._threads import in_order, later, one_thread, run_all
 
     def counts():
         return {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock, Thread, local
 from typing import Any
 
@@ -15,26 +16,20 @@ from threadpoolctl import ThreadpoolController
 _lock = Lock()
 _inside = 0  # threads that are inside one_thread
 _outer: list[tuple[Any, int]] = []  # process-wide libraries, with their counts before the limit
-_own = local()  # .inside: whether this thread is one of them; .works: whether it is of a pool
+_own = local()  # .inside: whether this thread is one of them; .depth: 0, or 1 + that of its caller
 _process_wide: dict[str, bool] = {}  # by path of the library
-_pools: dict[int, ThreadPoolExecutor] = {}  # by number of threads; a short pass could start none
+# By depth and number of threads: starting threads takes longer than a short pass.
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
-def _works() -> None:
-    _own.works = True
-
-
-@contextmanager
-def _pool(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield the pool of so many threads; a thread of a pool gets another one, lest all wait."""
-    if getattr(_own, "works", False):
-        with ThreadPoolExecutor(n_jobs, initializer=_works) as pool:
-            yield pool
-        return
+def _pool(n_jobs: int) -> ThreadPoolExecutor:
+    """Return the pool of so many threads for the depth of this one: none waits for its own pool."""
+    key = depth, _ = getattr(_own, "depth", 0), n_jobs
     with _lock:
-        if n_jobs not in _pools:
-            _pools[n_jobs] = ThreadPoolExecutor(n_jobs, initializer=_works)
-    yield _pools[n_jobs]
+        if key not in _pools:
+            begin = partial(setattr, _own, "depth", depth + 1)
+            _pools[key] = ThreadPoolExecutor(n_jobs, initializer=begin)
+    return _pools[key]
 
 
 def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> Iterator[Any]:
@@ -51,17 +46,17 @@ def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> I
     if n_jobs == 1 or len(items) == 1:
         yield from map(work, items)
         return
-    with _pool(n_jobs) as pool:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > 2 * n_jobs:
-                    yield waiting.popleft().result()
-            while waiting:
+    pool = _pool(n_jobs)
+    waiting: deque[Future[Any]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > 2 * n_jobs:
                 yield waiting.popleft().result()
-        finally:
-            wait([future for future in waiting if not future.cancel()])
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        wait([future for future in waiting if not future.cancel()])
 
 
 def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> None:
@@ -74,7 +69,33 @@ def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> No
     >>> squares
     [0, 1]
     """
-    deque(in_order(work, items, n_jobs), maxlen=0)
+    queue = deque(items)
+
+    def drain() -> None:  # a future for every item would take longer than a small one
+        try:
+            while queue:
+                try:
+                    item = queue.popleft()
+                except IndexError:  # another thread took the last one
+                    break
+                work(item)
+        except BaseException:
+            queue.clear()
+            raise
+
+    if n_jobs == 1 or len(queue) == 1:
+        drain()
+        return
+    pool = _pool(n_jobs)
+    futures = [pool.submit(drain) for _ in range(min(n_jobs, len(queue)))]
+    try:
+        wait(futures, return_when=FIRST_COMPLETED)  # then all items are taken
+    finally:
+        queue.clear()
+        begun = [future for future in futures if not future.cancel()]
+        wait(begun)
+    for future in begun:
+        future.result()
 
 
 def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
@@ -85,10 +106,9 @@ def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
     >>> later(lambda: 1 + 1, 2)()
     2
     """
-    if n_jobs == 1 or getattr(_own, "works", False):
+    if n_jobs == 1 or getattr(_own, "depth", 0) > 0:
         return work
-    with _pool(n_jobs) as pool:
-        return pool.submit(work).result
+    return _pool(n_jobs).submit(work).result
 
 
 @contextmanager

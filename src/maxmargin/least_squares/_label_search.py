@@ -461,14 +461,18 @@ def regrouped(problem: LabelProblem, best: Found, settings: SearchSettings) -> F
     if problem.k < 3 or (problem.known >= 0).any():  # numbers of clusters would be swapped
         return best
     halves: Halves = {}
+
+    def ascended(labels: np.ndarray) -> Found:
+        return _ascended(Labelling(problem, labels), settings.watch, [])
+
     for _ in range(4 * problem.k):
-        for labels in _regroupings(problem, best.labels, halves, settings.n_jobs):
-            if not settings.in_time():
-                return best
-            found = _ascended(Labelling(problem, labels), settings.watch, [])
+        tried = _regroupings(problem, best.labels, halves, settings.n_jobs)
+        for found in in_order(ascended, tried, settings.n_jobs):
             if found.value > best.value * (1.0 + MIN_GAIN):
                 best = replace(found, history=best.history + found.history)
                 break
+            if not settings.in_time():
+                return best
         else:
             break
     return best
