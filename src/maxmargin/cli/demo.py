@@ -155,7 +155,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
 
     n, wrote = result["n_rows"], result["wrote"]
     folder = Path(wrote["data"]).parent
-    yield f"{n:,} handwritten digits; nothing is given but the number of clusters, 10:"
+    yield f"{n:,} of scikit-learn's handwritten digits, every second one; only the number is given:"
     yield _told(result["without_labels"])
     yield (
         f"stability {result['stability']:.2f} ({stability_in_words(result['stability'])}); "

@@ -18,7 +18,7 @@ from .methods import add_options, build_estimator, given_options, positive
 from .report import add_pictures
 
 SUMMARY = "open a page where you see, name and correct the clusters of a file"
-EXAMPLE = "maxmargin explore people.csv -k 3 --id-column name"
+EXAMPLE = "maxmargin explore people.csv -k 2 --id-column name"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

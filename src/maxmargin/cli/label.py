@@ -19,7 +19,7 @@ from . import data
 from .methods import add_options, build_estimator, given_options, positive
 
 SUMMARY = "ask which rows belong together, and cluster with the answers"
-EXAMPLE = "maxmargin label people.csv -k 3 --id-column name --out labels.csv"
+EXAMPLE = "maxmargin label people.csv -k 2 --id-column name --out labels.csv"
 KEYS = {
     "s": "same", "same": "same", "y": "same", "yes": "same", "same group": "same",
     "d": "different", "different": "different", "n": "different", "no": "different",
