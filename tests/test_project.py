@@ -101,7 +101,10 @@ def test_the_comparison_in_the_readme_is_true(column):
     facts = {
         "the number of clusters can be given": bool(number),
         "the number of clusters can be left out": all(parameters[n] is None for n in number),
-        "finds two moons with little noise (.05; in the picture .08)": adjusted_rand_score(moons, labels) > 0.95,
+        "finds two moons with little noise (.05; in the picture .08)": adjusted_rand_score(
+            moons, labels
+        )
+        > 0.95,
         "predicts new rows": hasattr(model, "predict"),
         "probability of each cluster for each row": hasattr(model, "predict_proba"),
         "marks outliers": hasattr(model, "is_outlier") or type(model) is HDBSCAN,
