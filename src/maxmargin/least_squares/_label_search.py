@@ -23,6 +23,7 @@ from ._numba import (
     shake_round,
     steepest_steps,
     stochastic_round,
+    submatrix,
 )
 from ._settings import Settings
 from ._similarity import Similarity
@@ -461,13 +462,11 @@ def regrouped(problem: LabelProblem, best: Found, settings: SearchSettings) -> F
     if problem.k < 3 or (problem.known >= 0).any():  # numbers of clusters would be swapped
         return best
     halves: Halves = {}
-
-    def ascended(labels: np.ndarray) -> Found:
-        return _ascended(Labelling(problem, labels), settings.watch, [])
-
+    n_jobs, watch = settings.n_jobs, settings.watch
     for _ in range(4 * problem.k):
-        tried = _regroupings(problem, best.labels, halves, settings.n_jobs)
-        for found in in_order(ascended, tried, settings.n_jobs):
+        tried = _regroupings(problem, best.labels, halves, n_jobs)
+        moved = in_order(lambda new: _ascended(Labelling(problem, new), watch, []), tried, n_jobs)
+        for found in moved:
             if found.value > best.value * (1.0 + MIN_GAIN):
                 best = replace(found, history=best.history + found.history)
                 break
@@ -492,15 +491,13 @@ def _regroupings(
     together = np.diag(sums)[:, None] + np.diag(sums) + sums + sums.T
     loss = own[:, None] + own - together / (sizes[:, None] + sizes) ** p
     loss[np.tril_indices(k)] = np.inf
-    gains, parts = np.full(k, -np.inf), []
     members = [np.flatnonzero(labels == h) for h in range(k)]
     new = [rows for rows in members if rows.tobytes() not in halves]
     for rows, found in zip(new, in_order(partial(_halves, problem), new, n_jobs)):
         halves[rows.tobytes()] = found
-    for h, rows in enumerate(members):
-        value, half = halves[rows.tobytes()]
-        gains[h] = value - own[h]
-        parts.append(rows[half])
+    split = [halves[rows.tobytes()] for rows in members]
+    gains = np.array([value for value, _ in split]) - own
+    parts = [rows[half] for rows, (_, half) in zip(members, split)]
     pairs = np.column_stack(np.unravel_index(np.argsort(loss, axis=None)[: 2 * TRIES], (k, k)))
     pairs_of = [
         (gains[c] - loss[a, b], c, a, b)
@@ -522,7 +519,7 @@ def _halves(problem: LabelProblem, rows: np.ndarray) -> tuple[float, np.ndarray]
     floor = max(problem.floor, problem.unit)
     if weights.sum() < 2.0 * floor + weights.max() or n < 4:
         return -np.inf, np.zeros(n, bool)
-    matrix = np.ascontiguousarray(whole.matrix[np.ix_(rows, rows)])
+    matrix = submatrix(whole.matrix, rows)
     part = replace(
         problem,
         similarity=replace(whole, matrix=matrix, weights=weights),

@@ -49,6 +49,17 @@ def add_members(similarity, labels, caches):
 
 
 @njit(cache=True, nogil=True)
+def submatrix(matrix, rows):
+    """Return the entries between some rows; numpy's indexing would hold other threads up."""
+    part = np.empty((len(rows), len(rows)), matrix.dtype)
+    for i in range(len(rows)):
+        row = matrix[rows[i]]
+        for j in range(len(rows)):
+            part[i, j] = row[rows[j]]
+    return part
+
+
+@njit(cache=True, nogil=True)
 def add_products(matrix, columns, rows):
     """Add products of columns and rows to a matrix, which is read once."""
     for i in range(matrix.shape[0]):
