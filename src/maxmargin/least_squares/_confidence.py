@@ -335,10 +335,7 @@ class Outliers:
     scale: float
 
     def of_rows(self, fmap: MixedMap, X: Any) -> np.ndarray:
-        """Scores, p-values and places among the fitted rows, or -1, (n, 3) of raw rows.
-
-        Fitted rows are compared with the others.
-        """
+        """Scores, p-values and places among the fitted rows, or -1, (n, 3) of raw rows."""
         found = []
         for rows in (X[i : i + TILE] for i in range(0, X.shape[0], TILE)):
             if self.has_neighbours_of(fmap):
@@ -361,7 +358,7 @@ class Outliers:
         scores = np.where(own >= 0, self.scores[own], scores)
         return np.column_stack([scores, self.p_values(scores, own >= 0), own])
 
-    def p_values(self, scores: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    def p_values(self, scores: np.ndarray, fitted: np.ndarray | bool) -> np.ndarray:
         """Fraction of fitted rows, and the row itself, with scores as large."""
         new = np.where(fitted, 0.0, self.unit)
         count = self.above[np.searchsorted(self.reference, scores)]
@@ -374,8 +371,7 @@ class Outliers:
     @property
     def fitted_flags(self) -> np.ndarray:
         """Whether each fitted row is an outlier."""
-        flags = self.p_values(self.scores, np.ones(len(self.scores), bool)) <= self.level
-        return np.asarray(flags)
+        return np.asarray(self.p_values(self.scores, True) <= self.level)
 
     def typicality(self, p_values: np.ndarray) -> np.ndarray:
         """1 for rows that are no outliers, falling to 0 with the p-value of the others."""
@@ -527,13 +523,12 @@ def row_certainty(
 ) -> dict[str, np.ndarray]:
     """Return the attributes about outliers and confidence of rows in memory."""
     details, outliers = model.details, model.extras["_outliers"]
-    places = details.places(data)
-    fitted = places >= 0
-    scores = outliers.scores[places]
-    p_values = outliers.p_values(scores, fitted)
-    own = places  # also of rows that are equal to a fitted one
-    others = np.flatnonzero(~fitted)
-    if len(others):
+    own = details.places(data)
+    fitted, others = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
+    scores, p_values = np.empty((2, len(own)))
+    scores[fitted] = outliers.scores[own[fitted]]
+    p_values[fitted] = outliers.p_values(scores[fitted], True)
+    if len(others):  # some are equal to a fitted row
         if decided.further is None:
             part = model.features.rows(rows.sample(others), data.n_jobs)
             blocks = part.run(partial(outlier_block, outliers=outliers))[1]
