@@ -5,7 +5,7 @@
 Sections: front-door (clear blobs, small sets), hard (overlapping clusters or MNIST rows; bits),
 cutting-plane, number (choose_n_clusters beside one fit), tasks (CPU beside GaussianMixture),
 memory (peak beside the estimate). Every ratio is of times of the same run, after a first run that
-compiles. --quick leaves out the large sizes and takes about a minute; front-door, hard and
+compiles for each kind of fit. --quick leaves out the large sizes and takes about a minute; front-door, hard and
 cutting-plane take about two minutes on 16 cores without it.
 """
 
@@ -121,6 +121,7 @@ def hard(quick):
         name, X = hard_rows(n)
         for kind in (MaxMarginClustering, LeastSquaresMarginClustering):
             make = partial(kind, 10, random_state=0)
+            make().fit(X)
             times, _, same = on_threads(make, X, 1)
             rows.append((f"{kind.__name__}, {name}", *times, times[0] / times[-1], same))
     table("Hard data, s", ["fit", *thread_columns(), SPEED_UP, "same bits"], rows)
@@ -146,6 +147,7 @@ def cutting_plane(quick):
         name, X = "1,440 x 1,024, k = 20; n_init=10", overlapping(1440, 1024, 20)
     means, _ = seconds(partial(KMeans, 20, n_init=10, random_state=0), X)
     make = partial(CuttingPlaneMarginClustering, 20, random_state=0)
+    make().fit(X)
     times, _, same = on_threads(make, X, 1)
     rows.append((name, means, *times, times[0] / means, times[0] / times[-1], same))
     table(
