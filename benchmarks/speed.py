@@ -5,8 +5,8 @@
 Sections: front-door (clear blobs, small sets), hard (overlapping clusters or MNIST rows; bits),
 cutting-plane, number (choose_n_clusters beside one fit), tasks (CPU beside GaussianMixture),
 memory (peak beside the estimate). Every ratio is of times of the same run, after a first run that
-compiles for each kind of fit. --quick leaves out the large sizes and takes about a minute; front-door, hard and
-cutting-plane take about two minutes on 16 cores without it.
+compiles for each kind of fit. --quick leaves out the large sizes and takes about a minute;
+front-door, hard and cutting-plane take about two minutes on 16 cores without it.
 """
 
 import argparse

@@ -571,6 +571,35 @@ def test_eigenvectors_and_inverses_of_lapack():
     assert lapack.invert_definite(-np.eye(3)) != 0
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        AlternatingMarginClustering,
+        CuttingPlaneMarginClustering,
+        LeastSquaresMarginClustering,
+        MaxMarginClustering,
+        PairwiseMarginClustering,
+        SemidefiniteMarginClustering,
+    ],
+)
+def test_rows_of_weight_zero_are_refused_in_a_kernel_matrix(kind):
+    weights = np.ones(len(GOOD))
+    weights[0] = 0
+    model = kind(2, kernel="precomputed", random_state=0)
+    with pytest.raises(ValueError, match="leave out those rows, and their columns"):
+        model.fit(GOOD @ GOOD.T, sample_weight=weights)
+
+
+def test_bisecting_leaves_out_rows_and_columns_of_weight_zero():
+    K, weights = GOOD @ GOOD.T + np.eye(len(GOOD)), np.ones(len(GOOD))
+    weights[[0, 4]] = 0
+    kept = weights > 0
+    one = CuttingPlaneMarginClustering(kernel="precomputed")
+    model = BisectingMarginClustering(3, estimator=one, random_state=0)
+    few = model.fit(K[np.ix_(kept, kept)]).labels_
+    np.testing.assert_array_equal(model.fit(K, sample_weight=weights).labels_[kept], few)
+
+
 def test_ctrl_c_that_compiled_code_hides_is_a_keyboard_interrupt(monkeypatch):
     def interrupted(*_args):
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()

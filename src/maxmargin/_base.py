@@ -206,6 +206,8 @@ class BaseMarginClustering(
                 named = isinstance(self.init, str)  # else equal rows can have different labels
                 merge = self._merges_rows and not self._pairwise and named and warm is None
                 data = make_input(rows, weights, known, merge)
+                if self._pairwise and self._merges_rows:
+                    data.check_kernels()
                 if links is not None:
                     data = with_links(data, links, weights, known)
                 initial = None if warm is None else warm[data.source]

@@ -48,6 +48,14 @@ class FitInput:
     constraints: Any = None  # constraints between the user's rows
     n_known: int = 0  # clusters that the known labels need, also those of rows of weight zero
 
+    def check_kernels(self) -> None:
+        """Raise an error if rows of precomputed kernels are left out: their columns are not."""
+        if len(self.weights) < len(self.inverse):
+            raise ValueError(
+                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
+                "leave out those rows, and their columns of every kernel."
+            )
+
     def chosen(self, max_samples: int | None, precomputed: bool = False) -> np.ndarray:
         """Return rows to fit on: all, or those with known labels, with links and random others."""
         n = len(self.weights)

@@ -326,11 +326,8 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
 
     def _check_settings(self, data: FitInput) -> None:
         """Raise an error for settings that contradict each other."""
-        if not self._merges_rows and data.X.shape[0] < len(data.inverse):
-            raise ValueError(
-                "sample_weight is 0 for some rows, which does not go with precomputed kernels: "
-                "leave out those rows, and their columns of every kernel."
-            )
+        if not self._merges_rows:
+            data.check_kernels()
         if self.solver == "qp":
             return
         if self.weight_norm not in (1, 2) or self.score_balance is not None:
