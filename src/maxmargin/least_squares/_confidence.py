@@ -57,8 +57,7 @@ COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
 AHEAD = 1e-6  # relative lead of a row's own cluster over equally probable ones
 CENTRE, UPPER = 0.5, 0.9  # quantiles of log s that give location and scale, robust to 10 % noise
 FENCE = 5.0  # in units of their difference
-LEAST_SCALE = 0.05  # of log s
-LEAST_SPACING = 1e-3  # of the median spacing
+LEAST_SCALE, LEAST_SPACING = 0.05, 1e-3  # of log s; of the median spacing
 ALIKE = 0.95  # adjusted Rand index of clusterings that count as the same
 SHARE = 0.7  # of the rows in a resample: two of them have half of the rows in common
 
@@ -523,7 +522,9 @@ def row_certainty(
 ) -> dict[str, np.ndarray]:
     """Return the attributes about outliers and confidence of rows in memory."""
     details, outliers = model.details, model.extras["_outliers"]
-    own = details.places(data)
+    own, chosen = details.places(data), data.source[details.chosen]
+    first = model.features.metric.own_places(rows.take(chosen))  # of fitted rows that are equal
+    own = np.where(own >= 0, first[own], -1)
     fitted, others = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
     scores, p_values = np.empty((2, len(own)))
     scores[fitted] = outliers.scores[own[fitted]]
@@ -531,8 +532,7 @@ def row_certainty(
     if len(others):  # some are equal to a fitted row
         if decided.further is None:
             part = model.features.rows(rows.sample(others), data.n_jobs)
-            blocks = part.run(partial(outlier_block, outliers=outliers))[1]
-            columns = np.concatenate(list(blocks))
+            columns = np.concatenate(list(part.run(partial(outlier_block, outliers=outliers))[1]))
         else:
             columns = decided.further[others]
         scores[others], p_values[others], own[others] = columns.T
@@ -542,7 +542,7 @@ def row_certainty(
         return found
     typicality = outliers.typicality(p_values)
     if isinstance(calibration, Resamples):  # for the confidence, when it is first needed
-        same = (own >= 0) & (labels == labels[data.source[details.chosen]][own])
+        same = (own >= 0) & (labels == labels[chosen][own])
         margins = np.where(same, details.margins[own], decided.lead)
         return found | {"_certainty": (margins, typicality)}
     assert model.scores is not None  # they are probabilities
