@@ -3,8 +3,8 @@
     MAXMARGIN_DATA=folder MAXMARGIN_JOBS=16 python benchmarks/knowledge.py [section ...]
     python benchmarks/knowledge.py SECTION --page FILE    # what the line above printed, to the docs
 
-Sections are labels, links, nine, both, active, wrong and calibration; each function says what it
-measures. Tasks are those of quality.py but blobs and mnist; every figure is the mean of three
+Sections are labels, links, few, nine, both, active, wrong and calibration; each function says what
+it measures. Tasks are those of quality.py but blobs and mnist; every figure is the mean of three
 draws. What is known is given to all methods alike, and true classes serve to score and to answer
 only. MAXMARGIN_JOBS fits run at once (default 1). MAXMARGIN_TASKS can name some of the tasks,
 separated by commas. --page reads the stored output of one section, whose first line says when and
@@ -37,7 +37,7 @@ from maxmargin import (
     PairwiseConstraints,
     PairwiseMarginClustering,
 )
-from maxmargin.metrics import clustering_accuracy
+from maxmargin.metrics import adjusted_rand_score, clustering_accuracy
 from page import conditions, fill, markdown, shown
 from quality import dense, task
 from quality import task_names as all_task_names
@@ -308,6 +308,33 @@ def links():
         table(f"{size} random constraints", ["task", "none", *LINK_METHODS], rows, decimals=3)
 
 
+FEW = (1, 5, 20, 200)  # constraints
+
+
+def changed_by_few(name, seed):
+    """ARI without constraints, and its change with so many true ones."""
+    X, y, k = task(name)
+    free = adjusted_rand_score(y, without_labels(name, seed))
+    linked_fits = (front_door(X, k, linked(y, count, seed), seed) for count in FEW)
+    return [free, *(adjusted_rand_score(y, labels) - free for labels in linked_fits)]
+
+
+def few():
+    """A few true constraints, at random: change of the ARI, mean and worst of the draws."""
+    names = task_names("digits", "moons", "iris", "breast_cancer")
+    found = np.array(
+        [[one for one, _ in own] for own in parallel(changed_by_few, names, range(DRAWS))]
+    )
+    rows = [
+        (name, float(own[:, 0].mean()), *(f"{m:+.3f} ({w:+.3f})" for m, w in
+         zip(own[:, 1:].mean(axis=0), own[:, 1:].min(axis=0))))
+        for name, own in zip(names, found)
+    ]  # fmt: skip
+    table(
+        "Change of the ARI, mean (worst draw)", ["task", "none", *map(str, FEW)], rows, decimals=3
+    )
+
+
 NINE = ("letter-ijl", "vehicle", "ionosphere", "sonar", "bci", "mnist-0689", "coil-3",
         "digits-odd-even", "segment")  # fmt: skip
 
@@ -401,10 +428,11 @@ def wrong_links(name, seed):
     return [clustering_accuracy(y, labels) for labels in found]
 
 
-SECTIONS = {"labels": labels, "links": links, "nine": nine, "both": both, "active": active,
-            "wrong": wrong, "calibration": calibration}  # fmt: skip
-HEADINGS = {"nine": "Links on nine data sets", "both": "Labels and links together",
-            "active": "Questions", "wrong": "Wrong labels"}  # fmt: skip
+SECTIONS = {"labels": labels, "links": links, "few": few, "nine": nine, "both": both,
+            "active": active, "wrong": wrong, "calibration": calibration}  # fmt: skip
+HEADINGS = {"few": "A few constraints", "nine": "Links on nine data sets",
+            "both": "Labels and links together", "active": "Questions",
+            "wrong": "Wrong labels"}  # fmt: skip
 COMPARED = {  # columns of ours, and those that they are compared with
     "maxmargin": ("none", "SVC", "LabelSpreading", "self-training", "named clusters", "Pairwise",
                   "PCKMeans", "COP-k-means"),
