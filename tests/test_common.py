@@ -849,6 +849,7 @@ def test_bad_partial_labels(estimator, labels, message):
             "symmetric matrix; entries differ by up to 1",
         ),
         (GOOD @ GOOD.T - 5 * np.eye(20), "smallest eigenvalue is -5"),
+        (np.zeros((20, 20)), "all entries of the kernel matrix are zero"),
         (sparse.csr_matrix(GOOD @ GOOD.T), "dense matrix"),
     ],
 )

@@ -32,8 +32,7 @@ from .rows import Block, Rows, weighted_sum
 
 Kernel = str | Callable[..., Any]
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine", "precomputed")
-_USES_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
-_SHIFT_INVARIANT = ("rbf", "laplacian")
+_SHIFT_INVARIANT, _USES_GAMMA = ("rbf", "laplacian"), ("rbf", "poly", "sigmoid", "laplacian")
 SCALE_POWERS = {"rbf": 2, "laplacian": 1, "cosine": 0}  # c X has the kernel of X at gamma / c^power
 DEVICE_KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 
@@ -464,21 +463,19 @@ def pivoted_cholesky(
     >>> pivoted_cholesky(X, None, "rbf", {"gamma": 1.0}, 3)
     array([0, 2])
     """
-    n = X.shape[0]
     shifted = X if offset is None else X - offset
     residual = kernel_diagonal(shifted, kernel, params)
     enough = TRACE_TOLERANCE * max(residual.sum(), 0.0)
-    factor = np.zeros((n, rank))
+    factor = np.zeros((X.shape[0], rank))
     chosen: list[int] = []
     for j in range(rank):
         pivot = int(np.argmax(residual))
         if residual.sum() <= enough or residual[pivot] <= 0:
             break
-        column = (
-            np.array(X[:, pivot], np.float64)
-            if kernel == "precomputed"
-            else evaluate_kernel(shifted, shifted[[pivot]], kernel, params)[:, 0]
-        )
+        if kernel == "precomputed":
+            column = np.array(X[:, pivot], np.float64)
+        else:
+            column = evaluate_kernel(shifted, shifted[[pivot]], kernel, params)[:, 0]
         column = column - factor[:, :j] @ factor[pivot, :j]
         factor[:, j] = column / np.sqrt(residual[pivot])
         residual = np.maximum(residual - factor[:, j] ** 2, 0.0)
@@ -537,6 +534,8 @@ def check_precomputed(K: np.ndarray) -> None:
             f"kernel='precomputed' needs a symmetric matrix; entries differ by up to {off:.3g} "
             "from their mirror image. Pass (K + K.T) / 2 if that is what you mean."
         )
+    if largest == 0.0:
+        raise ValueError("kernel='precomputed': all entries of the kernel matrix are zero.")
     if K.shape[0] > CHECKED_ROWS:
         return
     try:

@@ -98,9 +98,9 @@ def fit_least_squares(data: FitInput, s: Settings, also: Sequence[np.ndarray] = 
     free = data.initial is None and not (data.known >= 0).any()
     if s.pilot and free and min(len(data.weights), s.max_samples) >= PILOT_GAIN * few:
         rng = data.rng.spawn(1)[0]  # also with links: the search then goes on as without
-        with suppress(NotClear):
-            if data.links is None:
-                pilot = replace(s, max_samples=few, only_clear=True)
+        pilot = replace(s, max_samples=few, only_clear=True)
+        if data.links is None:
+            with suppress(NotClear):
                 return _fit(replace(data, rng=rng), pilot, also)
     return _fit(data, s, also)
 

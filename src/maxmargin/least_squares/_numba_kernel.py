@@ -13,7 +13,7 @@ from numba.extending import overload
 U = np.uint64  # unsigned places spare the check for negative ones
 # Lanes of a row that the largest entries are found of, and their groups, which bound the search.
 LANES, GROUPS = 64, 32
-MOST_CANDIDATES = 64  # beyond the bound; more of them are equal entries
+MOST_CANDIDATES = 64  # beyond the bound; more of them are equal or share lanes
 
 # -- the exponential function ----------------------------------------------------------------------
 # numpy's cannot be called by compiled code, and that of a C library takes one number at a time.
@@ -92,9 +92,11 @@ def nearest(closeness, first, out):
         own, kept = first + i if first >= 0 else -1, row[0]
         if own >= 0:
             kept, row[own] = row[own], -np.inf
-        bound = _lower_bound(row, count, maxima, groups, above)
-        held = _candidates(row, own, bound, maxima, lanes, places)
-        if held > MOST_CANDIDATES or count > GROUPS:
+        held = MOST_CANDIDATES + 1
+        if count <= GROUPS:
+            bound = _lower_bound(row, count, maxima, groups, above)
+            held = _candidates(row, own, bound, maxima, lanes, places)
+        if held > MOST_CANDIDATES:
             _search_in_order(row, own, found)
         else:
             _sort_candidates(row, places[:held], values, found)

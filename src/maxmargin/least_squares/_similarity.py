@@ -28,7 +28,10 @@ LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as var
 STRIP = 256  # rows per block, to limit the memory beside the matrix
 KEPT = 32  # labels whose sums are kept
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
-NOT_DEFINITE = "The kernel matrix is not positive semi-definite enough for this ridge; raise ridge."
+NOT_DEFINITE = (
+    "The kernel matrix is not positive semi-definite enough for this ridge; choose another kernel, "
+    "or raise ridge in LeastSquaresMarginClustering."
+)
 FLOAT64_ROWS = 500  # up to this many rows float64 is always used
 
 
