@@ -338,8 +338,8 @@ class MaxMarginClustering(BaseMarginClustering):
         if views is not None:
             extras["view_weights_"] = model.details.view_weights
         chosen = model.details.chosen
-        fitted = model.features.metric, data.X.take(chosen), data.weights[chosen]
-        outliers = fit_outliers(*fitted, k, self.outlier_level, data.n_jobs)
+        fitted = model.features.metric, data.X.take(chosen), data.weights[chosen], k
+        outliers = fit_outliers(*fitted, self.outlier_level, data.n_jobs, model.details.neighbours)
         once = outliers.has_neighbours_of(model.features.metric)
         scored = partial(scored_block, outliers=outliers) if once else None
         return replace(model, extras=extras | {"_outliers": outliers}, scored=scored)

@@ -35,21 +35,17 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment, minimize_scalar
 from scipy.special import log_softmax
 from sklearn.isotonic import isotonic_regression
-from sklearn.metrics.pairwise import euclidean_distances
 
 from .._core.dedup import FitInput
-from .._core.features import kernel_diagonal, negative_squares
 from .._core.init import agreement
 from .._core.model import Decided, Model, decisions, lead_of, margin_block
 from .._core.rows import Block
 from .._data.source import TILE, BlockResult, RowSource
 from .._threads import one_thread, run_all
-from ._graph import MixedMap
-from ._numba_kernel import distances_to, nearest
+from ._graph import MixedMap, is_by_distance, metric_distances, spacings
 from ._settings import neighbour_count
 from ._similarity import STRIP
 
@@ -346,8 +342,7 @@ class Outliers:
 
     def has_neighbours_of(self, fmap: MixedMap) -> bool:
         """Whether the nearest fitted rows are those that the scores of the clusters depend on."""
-        dense = fmap.kernels[0].kernel == "rbf" and not sparse.issparse(fmap.landmarks)
-        return dense and self.n_neighbors == fmap.n_neighbors
+        return is_by_distance(fmap) and self.n_neighbors == fmap.n_neighbors
 
     def compared(
         self, neighbours: np.ndarray, distances: np.ndarray, own: np.ndarray
@@ -378,16 +373,29 @@ class Outliers:
 
 
 def fit_outliers(
-    fmap: MixedMap, X: Any, weights: np.ndarray, n_clusters: int, level: float, n_jobs: int = 1
+    fmap: MixedMap,
+    X: Any,
+    weights: np.ndarray,
+    n_clusters: int,
+    level: float,
+    n_jobs: int = 1,
+    found: np.ndarray | None = None,
 ) -> Outliers:
-    """Scores of the raw rows X, which are the landmarks of the map, each without itself."""
+    """Scores of the raw rows X, which are the landmarks of the map, each without itself.
+
+    ``found`` are their nearest neighbours by distance, if a fit has found them.
+    """
     m = X.shape[0]
     q = max(1, min(neighbour_count(m, n_clusters), m - 1))
-    neighbours, spacing = np.zeros((m, q), np.int64), np.ones(m)
+    given = found if is_by_distance(fmap) and found is not None and found.shape[1] == q else None
+    neighbours, spacing = np.zeros((m, q), np.int64) if given is None else given, np.ones(m)
 
     def strip(i: int) -> None:
         tile = slice(i, min(i + STRIP, m))
-        neighbours[tile], spacing[tile] = spacings(fmap, X[tile], q, first=i)
+        if given is None:
+            neighbours[tile], spacing[tile] = spacings(fmap, X[tile], q, first=i)
+        else:
+            spacing[tile] = metric_distances(fmap, X[tile], given[tile])
 
     run_all(strip, range(0, m if m > 1 else 0, STRIP), n_jobs)
     positive = spacing[spacing > 0]
@@ -410,61 +418,6 @@ def lower_quartile(values: np.ndarray) -> np.ndarray:
     """An element of every row with a quarter of them below it."""
     quarter = values.shape[1] // 4
     return np.asarray(np.partition(values, quarter, axis=1)[:, quarter])
-
-
-def spacings(fmap: MixedMap, X: Any, count: int, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest fitted rows (n, count) of a tile of raw rows, and the distance to the last of them.
-
-    ``first`` is the fitted row that the first row is (and so on), which is not its own neighbour.
-    """
-    kernel, neighbours = fmap.kernels[0], np.empty((X.shape[0], count), np.int64)
-    X = X.toarray() if fmap.dense and sparse.issparse(X) else X
-    if kernel.kernel != "rbf":
-        return _kernel_spacings(fmap, X, neighbours, first)
-    points, landmarks = kernel.points(X), kernel.landmarks
-    if sparse.issparse(points):
-        closeness = -euclidean_distances(points, landmarks, squared=True)
-    else:
-        closeness = negative_squares(*kernel.sides(X)[:2])
-    nearest(closeness, first, neighbours)
-    return neighbours, _last_distances(points, landmarks, neighbours)
-
-
-def _last_distances(points: Any, landmarks: Any, neighbours: np.ndarray) -> np.ndarray:
-    """Distances to the last of the neighbours, more precise than those of the search."""
-    last = np.ascontiguousarray(neighbours[:, -1])
-    if sparse.issparse(points):
-        apart = points - landmarks[last]
-        return np.sqrt(np.asarray(apart.multiply(apart).sum(axis=1), np.float64).ravel())
-    found = np.empty(len(points))
-    distances_to(*map(np.ascontiguousarray, (points, landmarks)), last, found)
-    return found
-
-
-def metric_distances(fmap: MixedMap, X: Any, neighbours: np.ndarray) -> np.ndarray:
-    """Distances of raw rows to the last of their neighbours, by the first kernel."""
-    points = fmap.kernels[0].points(X.toarray() if sparse.issparse(X) else X)
-    return _last_distances(points, fmap.landmarks, neighbours)
-
-
-def _kernel_spacings(
-    fmap: MixedMap, X: Any, neighbours: np.ndarray, first: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same in the feature space of the kernel."""
-    kernel, rows = fmap.kernels[0], np.arange(len(neighbours))
-    K = kernel.kernel_values(X).astype(np.float64)
-    nearest(2.0 * K - fmap.diagonal, first, neighbours)
-    last = neighbours[:, -1]
-    if kernel.kernel != "precomputed":
-        own = kernel_diagonal(kernel.points(X), kernel.kernel, kernel.params)
-    elif first >= 0:
-        own = fmap.diagonal[first + rows]
-    else:
-        # Not in the matrix: that of the nearest row, or more by the inequality of Cauchy-Schwarz.
-        used = fmap.diagonal > 1e-12 * fmap.diagonal.max()
-        least = (K[:, used] ** 2 / fmap.diagonal[used]).max(axis=1, initial=0.0)
-        own = np.maximum(fmap.diagonal[neighbours[:, 0]], least)
-    return neighbours, np.sqrt(np.maximum(own + fmap.diagonal[last] - 2.0 * K[rows, last], 0.0))
 
 
 def scored_block(

@@ -217,6 +217,7 @@ class KnownDetails:
     others: tuple = ()
     link_weight: str | None = None
     doubted: tuple = ()
+    neighbours: None = None
 
     places = Details.places
 

@@ -407,6 +407,7 @@ class Details:
     replaced: bool  # whether they are not of the largest J_p, but such groups or of the mixture
     # mean leave-one-out margin for every size prior that was tried
     size_margins: dict[float, float]
+    neighbours: np.ndarray | None = None  # of each of them in the graph
     view_weights: dict[str, float] | None = None  # weight of each view
     view_fits: np.ndarray | None = None  # leave-one-out R2 of the labels by each view
     by_links: bool = False  # whether they predict more links than those without links
@@ -486,10 +487,9 @@ def _details(
         scores=similarity.fitted(caches, labels),
         others=[(1.0 - other.value / found.value, other.labels) for other in lower],
         whitened=fit.labels is not None and s.views is None,
-        about_scales=fit.about_scales,
-        connected=searched.connected is not None,
-        replaced=searched.replaced,
-        size_margins=searched.size_margins,
+        about_scales=fit.about_scales, connected=searched.connected is not None,
+        replaced=searched.replaced, size_margins=searched.size_margins,
+        neighbours=getattr(similarity, "neighbours", None),
         view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fit.fmap.shares[1:])},
         by_links=searched.by_links,
         view_fits=None if s.views is None else view_fits(similarity, caches, labels),

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics.pairwise import euclidean_distances
 
 from .._core.dedup import FitInput, row_fingerprints
 from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
 from .._core.rows import Rows
 from ._numba import add_scaled
-from ._numba_kernel import add_neighbour_means, find_marks, gaussian_tile, nearest
+from ._numba_kernel import add_neighbour_means, distances_to, find_marks, gaussian_tile, nearest
 from ._similarity import (
     FLOAT64_ROWS,
     Similarity,
@@ -230,6 +231,7 @@ class MixedSimilarity(Similarity):
     # In the order of the features of :class:`MixedMap`. The matrix of the last one is not kept.
     parts: tuple[Similarity, ...]
     shares: np.ndarray  # weight of each part; they add up to 1
+    neighbours: np.ndarray | None = None  # of every row in the graph
 
     def part_caches(self, caches: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
         """Caches of each R on its own."""
@@ -289,7 +291,7 @@ def mixed_similarity(
         add_scaled(matrix, matrix.dtype.type(share), kernel.matrix)
     shares = np.asarray(shares, np.float64)
     return MixedSimilarity(
-        matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares
+        matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares, neighbours
     )
 
 
@@ -429,3 +431,66 @@ def view_weights(fits: np.ndarray) -> np.ndarray:
     fits = fits if fits.any() else np.ones(len(fits))
     weights: np.ndarray = fits / fits.sum()
     return weights
+
+
+# -- distances to nearest fitted rows --------------------------------------------------------------
+
+
+def is_by_distance(fmap: MixedMap) -> bool:
+    """Return whether neighbours are found by distances between dense rows."""
+    return fmap.kernels[0].kernel == "rbf" and not sparse.issparse(fmap.landmarks)
+
+
+def spacings(fmap: MixedMap, X: Any, count: int, first: int = -1) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest fitted rows (n, count) of a tile of raw rows, and the distance to the last of them.
+
+    ``first`` is the fitted row that the first row is (and so on), which is not its own neighbour.
+    """
+    kernel, neighbours = fmap.kernels[0], np.empty((X.shape[0], count), np.int64)
+    X = X.toarray() if fmap.dense and sparse.issparse(X) else X
+    if kernel.kernel != "rbf":
+        return _kernel_spacings(fmap, X, neighbours, first)
+    points, landmarks = kernel.points(X), kernel.landmarks
+    if sparse.issparse(points):
+        closeness = -euclidean_distances(points, landmarks, squared=True)
+    else:
+        closeness = negative_squares(*kernel.sides(X)[:2])
+    nearest(closeness, first, neighbours)
+    return neighbours, _last_distances(points, landmarks, neighbours)
+
+
+def _last_distances(points: Any, landmarks: Any, neighbours: np.ndarray) -> np.ndarray:
+    """Distances to the last of the neighbours, more precise than those of the search."""
+    last = np.ascontiguousarray(neighbours[:, -1])
+    if sparse.issparse(points):
+        apart = points - landmarks[last]
+        return np.sqrt(np.asarray(apart.multiply(apart).sum(axis=1), np.float64).ravel())
+    found = np.empty(len(points))
+    distances_to(*map(np.ascontiguousarray, (points, landmarks)), last, found)
+    return found
+
+
+def metric_distances(fmap: MixedMap, X: Any, neighbours: np.ndarray) -> np.ndarray:
+    """Distances of raw rows to the last of their neighbours, by the first kernel."""
+    points = fmap.kernels[0].points(X.toarray() if sparse.issparse(X) else X)
+    return _last_distances(points, fmap.landmarks, neighbours)
+
+
+def _kernel_spacings(
+    fmap: MixedMap, X: Any, neighbours: np.ndarray, first: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same in the feature space of the kernel."""
+    kernel, rows = fmap.kernels[0], np.arange(len(neighbours))
+    K = kernel.kernel_values(X).astype(np.float64)
+    nearest(2.0 * K - fmap.diagonal, first, neighbours)
+    last = neighbours[:, -1]
+    if kernel.kernel != "precomputed":
+        own = kernel_diagonal(kernel.points(X), kernel.kernel, kernel.params)
+    elif first >= 0:
+        own = fmap.diagonal[first + rows]
+    else:
+        # Not in the matrix: that of the nearest row, or more by the inequality of Cauchy-Schwarz.
+        used = fmap.diagonal > 1e-12 * fmap.diagonal.max()
+        least = (K[:, used] ** 2 / fmap.diagonal[used]).max(axis=1, initial=0.0)
+        own = np.maximum(fmap.diagonal[neighbours[:, 0]], least)
+    return neighbours, np.sqrt(np.maximum(own + fmap.diagonal[last] - 2.0 * K[rows, last], 0.0))
