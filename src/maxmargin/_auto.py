@@ -77,7 +77,6 @@ from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
 from .least_squares._starts import SIZE_PRIORS
 
 CHOICE_ROWS = 4000  # of which the number of clusters is chosen
-MANY_LABELS = 5  # for each class: then a class without any is rare
 SURE = 0.9
 STABLE, FAIRLY_STABLE = 0.85, 0.65  # least stability of clusters that are called so
 ONE_CLUSTER = "One cluster separates nothing: its stability and confidence have no meaning."
@@ -323,17 +322,15 @@ class MaxMarginClustering(BaseMarginClustering):
             views = views_of(self.views, self.kernel, self.n_clusters, data)
         kind = kind_of_rows(data.X, self.kernel) if views is None else RBF
         k, told = self._number(data, kind, views)
-        known = data.known[data.known >= 0]
-        named = len(np.unique(known))
         settings = replace(self._settings(k, kind), views=views)
-        # With many labels, classes without any are rare ones, unless a whole cluster has none.
-        some = named == k > 1 or (named > 1 and len(known) >= MANY_LABELS * k)
-        model = fit_known_labels(data, settings) if some else None
-        if model is None or (named < k and model.details.unnamed is not None):
+        # The model of known labels leaves other classes empty; the search has a size floor.
+        if len(np.unique(data.known[data.known >= 0])) == k > 1:
+            model = fit_known_labels(data, settings)
+            if self.n_clusters is None and model.details.unnamed is not None:
+                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
+        else:
             fit = fit_least_squares if data.links is None else fit_with_links
             model = fit(data, settings)
-        elif self.n_clusters is None and model.details.unnamed is not None:
-            warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         extras = {**model.extras, "n_clusters_": k, "_told": [kind.sentence, *told]}
         if views is not None:
             extras["view_weights_"] = model.details.view_weights
