@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, generate_valid
 
 import maxmargin
 from maxmargin import AlternatingMarginClustering, MaxMarginClustering, PairwiseConstraints
-from maxmargin.cli import demo, info, methods
+from maxmargin.cli import data, demo, fit, info, methods
 from maxmargin.cli import main as cli
 from maxmargin.io import read_rows
 from maxmargin.persistence import load_model
@@ -177,6 +177,18 @@ def test_one_cluster_is_not_praised(folder, run):
     assert "confidence  " not in out and "stable" not in out and "accuracy" not in out
 
 
+def test_what_a_cluster_without_rows_does_not_have_is_left_empty(folder, run_json, capsys):
+    np.save("plain.npy", X)
+    result = run_json("fit plain.npy -k 2")[1]
+    for name, value in {"cluster_sizes": 0, "exemplars": None, "confidence": 0.0}.items():
+        result[name].append(value)
+    for part in fit.tell(result | {"n_clusters": 3}):
+        data.show(part, sys.stdout)
+    out = capsys.readouterr()[0]
+    assert re.search(r"^ +1 +15 +37\.5% +\d\.\d\d +\d+ *$", out, re.M)
+    assert re.search(r"^ +2 +0 +0\.0% *$", out, re.M)
+
+
 def test_of_many_clusters_the_largest_are_listed(folder, run, run_json):
     out = run("fit d.csv -k 25 --id-column who --n-resamples 0")[1]
     assert len(re.findall(r"^ +\d+ +\d+ +\d.*%", out, re.M)) == 20
@@ -193,8 +205,8 @@ def test_label_without_answers_finds_the_clusters_of_fit(folder, run_json, monke
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     assert run_json("label d.csv -k 2 --n-resamples 0 --model l.skops")[0] == 0
     told = run_json("fit d.csv -k 2 --n-resamples 0 --model m.skops")[1]
-    label, fit = (load_model(f"{name}.skops")[-1] for name in "lm")
-    assert label.get_params() == fit.get_params() and label.labels_.tolist() == told["labels"]
+    label, fitted = (load_model(f"{name}.skops")[-1] for name in "lm")
+    assert label.get_params() == fitted.get_params() and label.labels_.tolist() == told["labels"]
 
 
 def test_label_stops_at_an_input_that_holds_no_answers(folder, run, monkeypatch):

@@ -315,6 +315,17 @@ def test_no_empty_clusters():
         assert model.fit(digits[:300]).cluster_sizes_.min() > 0
 
 
+def test_an_empty_cluster_is_told_with_a_remedy_that_helps():
+    """Given sizes replace the size floor: balance has no effect."""
+    X = np.random.default_rng(8).normal(size=(8, 2)).round()
+    sizes, known = (0.45, 0.45, 0.0999, 0.0001), np.full(8, -1)
+    model = LeastSquaresMarginClustering(4, cluster_sizes=sizes, random_state=0)
+    with pytest.warns(UserWarning, match="1 of 4 clusters has no rows; give partial_labels"):
+        model.fit(X)
+    known[np.unique(X, axis=0, return_index=True)[1][:4]] = range(4)
+    assert model.fit(X, partial_labels=known).cluster_sizes_.min() > 0
+
+
 @pytest.mark.parametrize("centers", [[900, 100], [600, 200, 100, 100]])
 def test_unequal_sizes(centers):
     seed = 0 if len(centers) == 2 else 3

@@ -39,8 +39,8 @@ class Model:
     stop_reason: str = CONVERGED
     # (n_given, k): scores of the training rows if available; NaN for rows that were not in the fit
     scores: np.ndarray | None = None
-    # every cluster was to have at least ``balance * n / k`` of the weight; 0: no such floor
-    balance: float = 0.0
+    # every cluster was to have at least ``balance * n / k`` of the weight; None: not this method
+    balance: float | None = None
     # (k,): clusters whose scores were raised to keep that size, if the method knows
     raised: np.ndarray | None = None
     extras: dict[str, Any] = field(default_factory=dict)  # further fitted attributes by name
@@ -101,7 +101,7 @@ class Model:
         ``lightest`` is the least weight of a row, ``whole`` whether all weights are whole numbers,
         ``entropy`` whether the method has a soft preference for even sizes, too.
         """
-        k, balance = len(sizes), self.balance
+        k, balance = len(sizes), self.balance or 0.0
         floor = size_floor(balance, sizes.sum(), k, whole) if k > 1 else 0.0
         # One row fewer would be too few; a floor of one row tells nothing.
         decided = (sizes - lightest < floor * (1 - 1e-9)) & (floor > lightest)
@@ -115,9 +115,12 @@ class Model:
                 f"a cluster {missing:g} short of {floor:g}. The nearest possible sizes are used."
             )
         elif empty:
+            remedy = "raise balance to set a minimum size"
+            if self.balance is None:
+                remedy = "give partial_labels for rows of every cluster"
             told = (
-                f"{empty} of {k} clusters {'has' if empty == 1 else 'have'} no rows; raise balance "
-                "to set a minimum size, or ask for fewer clusters."
+                f"{empty} of {k} clusters {'has' if empty == 1 else 'have'} no rows; {remedy}, or "
+                "ask for fewer clusters."
             )
         elif count and balance == 0:
             told = f"{count} of {k} clusters would be empty, but for one row; try fewer."

@@ -204,9 +204,10 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         names = {cluster: name for name, cluster in result["known_labels"].items()}
         columns["class"] = [names.get(j, "") for j in range(result["n_clusters"])]
     if "confidence" in result and result["n_clusters"] > 1:
-        columns["confidence"] = [f"{level:.2f}" for level in result["confidence"]]
+        pairs = zip(result["confidence"], result["cluster_sizes"])
+        columns["confidence"] = [f"{level:.2f}" if size else "" for level, size in pairs]
     if result["n_clusters"] > 1:  # of a single cluster, no row is more certain than another
-        columns["most certain row"] = [str(i) for i in result["exemplars"]]
+        columns["most certain row"] = ["" if i is None else str(i) for i in result["exemplars"]]
     yield from data.told_clusters(result, columns)
     yield from result.get("advice", [])
     yield from result.get("report", [])

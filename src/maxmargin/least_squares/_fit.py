@@ -383,7 +383,7 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
         n_iter=len(found.history),
         stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
         scores=None if scores is None else np.where(places[:, None] >= 0, scores, np.nan),
-        balance=s.balance if s.cluster_sizes is None else 0.0,
+        balance=s.balance if s.cluster_sizes is None else None,
         extras=extras,
         details=details,
         held=None if links is None else np.where(places >= 0, held[places], -1),
