@@ -52,12 +52,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import Interval, StrOptions, with_callbacks
-from ._cluster_number import doubt_of
+from ._cluster_number import ClusterNumberChoice, doubt_of
 from ._core.dedup import FitInput, check_no_labels
 from ._core.features import KERNELS
 from ._core.links import Links, clusters_needed
 from ._core.model import Model, NotKept, host_labels, not_kept
-from ._separated_number import number_of_clusters
+from ._separated_number import number_for_fit
 from .constraints import checked_constraints
 from .least_squares._confidence import (
     Resamples,
@@ -71,12 +71,12 @@ from .least_squares._confidence import (
 )
 from .least_squares._few_labels import fit_known_labels
 from .least_squares._fit import fit_least_squares
-from .least_squares._graph import view_axes, views_of
+from .least_squares._graph import views_of
 from .least_squares._link_weights import fit_with_links, links_told
 from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
 from .least_squares._starts import SIZE_PRIORS
+from .least_squares._unlabelled import unlabelled_apart
 
-CHOICE_ROWS = 4000  # of which the number of clusters is chosen
 SURE = 0.9
 STABLE, FAIRLY_STABLE = 0.85, 0.65  # least stability of clusters that are called so
 ONE_CLUSTER = "One cluster separates nothing: its stability and confidence have no meaning."
@@ -326,11 +326,16 @@ class MaxMarginClustering(BaseMarginClustering):
         # The model of known labels leaves other classes empty; the search has a size floor.
         if len(np.unique(data.known[data.known >= 0])) == k > 1:
             model = fit_known_labels(data, settings)
-            if self.n_clusters is None and model.details.unnamed is not None:
-                warnings.warn(model.details.unnamed, UserWarning, stacklevel=5)
         else:
             fit = fit_least_squares if data.links is None else fit_with_links
             model = fit(data, settings)
+        if self.n_clusters is None and data.n_known:
+            unnamed = getattr(model.details, "unnamed", None)
+            if unnamed is None:
+                unnamed = unlabelled_apart(data, settings, self._separated(data, kind, views))
+                told += [] if unnamed is None else [unnamed]
+            if unnamed is not None:
+                warnings.warn(unnamed, UserWarning, stacklevel=5)
         extras = {**model.extras, "n_clusters_": k, "_told": [kind.sentence, *told]}
         if views is not None:
             extras["view_weights_"] = model.details.view_weights
@@ -366,15 +371,7 @@ class MaxMarginClustering(BaseMarginClustering):
             return self.n_clusters, []
         if data.n_known:
             return data.n_known, [f"The known labels have {data.n_known} clusters."]
-        n, rng, most = data.X.shape[0], self._generator(), max(CHOICE_ROWS, self.max_samples)
-        rows = np.sort(rng.choice(n, min(n, most), replace=False))
-        X, weights = data.X.take(rows), data.weights[rows]
-        if self._pairwise:
-            X = X[:, data.source[rows]]
-        if views is not None:
-            X = X @ np.hstack(view_axes(X, weights, views))
-        scale = kind is RBF and views is None  # views have been scaled
-        choice = number_of_clusters(X, weights, kind.kernel, rng, None, n > most, scale)
+        choice = self._separated(data, kind, views)
         k = choice.n_clusters
         if (doubt := doubt_of(choice)) is not None:
             warnings.warn(doubt, UserWarning, stacklevel=6)
@@ -382,6 +379,10 @@ class MaxMarginClustering(BaseMarginClustering):
             k = clusters_needed(data.links, len(data.weights), k)
         more = [] if k == choice.n_clusters else [f"Cannot-links need {k} clusters."]
         return k, [choice.statement, *more]
+
+    def _separated(self, data: FitInput, kind: Kind, views) -> ClusterNumberChoice:
+        pairwise, rng = self._pairwise, self._generator()
+        return number_for_fit(data, kind, views, rng, self.max_samples, pairwise)
 
     def _label_attributes(self, labels, decided, rows, data, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}

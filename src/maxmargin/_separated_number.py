@@ -37,10 +37,11 @@ from ._density_modes import CLEAR, separations, whitened, without_steps
 from ._files import listed
 from .least_squares._confidence import SHARE
 from .least_squares._fit import ROWS_PER_COLUMN, WIDEST_WHITENED
-from .least_squares._graph import UNLIKE_SCALES
-from .least_squares._settings import DENSE_SHARE
+from .least_squares._graph import UNLIKE_SCALES, view_axes
+from .least_squares._settings import DENSE_SHARE, RBF, Kind
 from .least_squares._similarity import column_scales
 
+CHOICE_ROWS = 4000  # of a fit, from which the number of clusters is chosen
 TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
 NOISE_LEVEL = 2.0  # separations below this do not count
 TYPICAL = 3.0  # without clusters, if there are no reference data
@@ -54,6 +55,22 @@ MOST_OVERLAPPING = 10
 FEW_TEXTS = 10
 BEATEN = 0.05  # adjusted Rand index
 TREND = 0.35  # stability at the end of the range that is worth a larger range
+
+
+def number_for_fit(
+    data: FitInput, kind: Kind, views: Any, rng: np.random.Generator, max_samples: int,
+    pairwise: bool,
+) -> ClusterNumberChoice:  # fmt: skip
+    """Choose the number of clusters of the rows of a fit, or of a sample if they are many."""
+    n, most = data.X.shape[0], max(CHOICE_ROWS, max_samples)
+    rows = np.sort(rng.choice(n, min(n, most), replace=False))
+    X, weights = data.X.take(rows), data.weights[rows]
+    if pairwise:
+        X = X[:, data.source[rows]]
+    if views is not None:
+        X = X @ np.hstack(view_axes(X, weights, views))
+    scale = kind is RBF and views is None  # views have been scaled
+    return number_of_clusters(X, weights, kind.kernel, rng, None, n > most, scale)
 
 
 def number_of_clusters(

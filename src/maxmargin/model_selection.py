@@ -16,7 +16,7 @@ from ._cluster_number import ClusterNumberChoice, check_count, stable_number
 from ._core.dedup import FitInput, make_input
 from ._core.features import median_distance
 from ._data.source import raise_with_hint
-from ._separated_number import number_of_clusters
+from ._separated_number import CHOICE_ROWS, number_of_clusters
 from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
 from .least_squares._label_search import label_problem, search_labels, search_settings
@@ -225,7 +225,7 @@ def choose_n_clusters(
         return stable_number(X, estimator, k_range, n_subsamples, most, random_state)
     if n_subsamples is not None:
         raise ValueError(f"n_subsamples={n_subsamples!r} needs an estimator.")
-    from ._auto import CHOICE_ROWS, kind_of_rows
+    from ._auto import kind_of_rows
 
     most = CHOICE_ROWS if max_samples is None else max_samples
     check_count("max_samples", most, 10)

@@ -496,7 +496,7 @@ def test_few_rows_of_dask_give_dask(rows):
 
 
 def test_the_number_of_clusters_is_chosen_on_a_sample(monkeypatch):
-    monkeypatch.setattr("maxmargin._auto.CHOICE_ROWS", 200)
+    monkeypatch.setattr("maxmargin._separated_number.CHOICE_ROWS", 200)
     X = make_blobs(12_000, n_features=3, centers=3, cluster_std=0.3, random_state=0)[0]
     model = MaxMarginClustering(max_samples=150, n_resamples=0, random_state=0)
     assert model.fit(blocks_of(X, 5000)).n_clusters_ == 3

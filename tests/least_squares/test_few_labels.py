@@ -22,6 +22,14 @@ def some_known(y, count, seed=0):
     return known
 
 
+def first_of_classes(y, count, classes):
+    """The labels of so many rows of each of these classes."""
+    known = np.full(len(y), -1)
+    for c in classes:
+        known[np.flatnonzero(y == c)[:count]] = c
+    return known
+
+
 def centred(S):
     S = S - S.mean(axis=0) - S.mean(axis=1, keepdims=True) + S.mean()
     return S / np.diag(S).mean()
@@ -194,6 +202,26 @@ def test_a_class_that_nobody_labelled():
     assert accuracy(model, y, known) > 0.99
 
 
+@pytest.mark.parametrize("named", [(0, 1), (0,)])
+def test_a_clear_cluster_of_which_finer_clusters_are_small(named):
+    X, y = make_blobs(300, centers=3, cluster_std=0.4, random_state=0)
+    model = MaxMarginClustering(n_resamples=0, random_state=0)
+    with pytest.warns(UserWarning, match=r"33% of the rows .* nobody has labelled") as caught:
+        model.fit(X, partial_labels=first_of_classes(y, 8, named))
+    assert str(caught[0].message) in model.report_
+    assert model.n_clusters_ == len(named)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(4))
+def test_classes_with_labels_are_not_told_as_missing(seed):
+    """Also classes of two clusters."""
+    X, y = make_blobs(200, 3, centers=2 + 2 * seed, cluster_std=0.5, random_state=8)
+    model = MaxMarginClustering(n_resamples=0, random_state=0)
+    for classes in (y, y % 2):
+        model.fit(X, partial_labels=some_known(classes, 10, seed))
+
+
 def test_links_together_with_labels():
     X, y = make_moons(200, noise=0.2, random_state=0)
     known = some_known(y, 6)
@@ -205,14 +233,6 @@ def test_links_together_with_labels():
     assert (model.labels_[known >= 0] == y[known >= 0]).all()
     assert accuracy(model, y, known) > accuracy(plain, y, known)
     assert any("150 constraints were used; 0 violated" in told for told in model.report_)
-
-
-def first_of_classes(y, count, classes):
-    """The labels of so many rows of each of these classes."""
-    known = np.full(len(y), -1)
-    for c in classes:
-        known[np.flatnonzero(y == c)[:count]] = c
-    return known
 
 
 @pytest.mark.parametrize("sizes", [(100, 100, 100), (120, 120, 60)])

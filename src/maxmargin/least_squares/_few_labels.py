@@ -50,26 +50,24 @@ import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 
-from .._core.dedup import FitInput, make_input
+from .._core.dedup import FitInput
 from .._core.descent import CONVERGED
 from .._core.links import Groups, settled_groups
-from .._core.model import Model, trained
+from .._core.model import Model
 from .._core.rows import Rows
-from .._data.source import MemoryRows
-from ._fit import Details, fit_least_squares
+from ._fit import Details
 from ._graph import MixedMap, MixedTile, graph_similarity, mixed_map
 from ._label_models import CLUSTERS, GRAPH, KERNEL, RIDGES, Believed, Part, believed
 from ._settings import Settings, neighbour_count
 from ._similarity import factor_dtype, filled_matrix, kernel_map
+from ._unlabelled import cluster_without_labels, unlabelled_cluster
 
 FLOAT64 = np.dtype(np.float64)
 SMOOTHNESS = (10.0, 100.0)  # of the graphs
 FINER = (1, 2, 4)  # clusters for each class in the fits without labels
-CLUSTERED_ROWS = 2000  # of these fits; others are predicted
 ROWS_PER_CLUSTER = 5  # finer clusterings have at least so many on average
 MOST_LABELLED = 1000  # known rows in the models: their cost grows with the cube
 MISTAKEN = 5.0  # odds against a known label from which on it is doubted
-BY_CHANCE = 1e-3  # probability below which a cluster without known labels is told of
 CANDIDATES = 500  # random rows among which the next ones to label are selected
 RIDGE = float(np.sqrt(np.prod(RIDGES)))  # nu of the changes
 
@@ -148,7 +146,7 @@ def fit_known_labels(data: FitInput, s: Settings) -> Model:
     own = models.left_out[np.arange(len(labelled)), known[labelled]]
     objective = float(-share @ np.log(np.maximum(own, 1e-300)))
     accuracy = float(share @ (models.left_out.argmax(axis=1) == known[labelled]))
-    unnamed = _unnamed(free.clusterings, weights, labelled, data.source[chosen])
+    unnamed = unlabelled_cluster(free.clusterings, weights, labelled, data.source[chosen])
     doubted = np.flatnonzero(models.left_out.max(axis=1) > MISTAKEN * own)
     doubted = doubted[np.argsort(own[doubted])]
     return Model(
@@ -268,25 +266,6 @@ def linked_labels(groups: Groups, fmap: LabelledMap, X: Any, known: np.ndarray) 
     return found
 
 
-def _unnamed(
-    clusterings: list[np.ndarray], weights: np.ndarray, labelled: np.ndarray, source: np.ndarray
-) -> str | None:
-    """Return a sentence about the largest cluster without known labels, if that is no chance."""
-    found = []
-    for clusters in clusterings:
-        share = np.bincount(clusters, weights) / weights.sum()
-        missed = np.setdiff1d(np.flatnonzero(share), clusters[labelled])
-        found += [(share[c], source[clusters == c].min()) for c in missed]
-    share, row = max(found, default=(0.0, 0))
-    if (1.0 - share) ** len(labelled) >= BY_CHANCE:
-        return None
-    return (
-        f"{share:.0%} of the rows form a cluster without a known label (row {row} is in it), where "
-        f"about {share * len(labelled):.0f} are expected if rows to label were chosen at random: "
-        "there may be a class that nobody has labelled. Raise n_clusters to separate it."
-    )
-
-
 def labelled_rows(known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the rows whose labels are used: all, or a random choice with the same shares."""
     rows = np.flatnonzero(known >= 0)
@@ -306,27 +285,21 @@ def _without_labels(
     """Return clusterings into k, 2 k and 4 k clusters, and the model of the first."""
     found: list[np.ndarray] = []
     first, n = None, len(weights)
-    rows, unknown = MemoryRows(X), np.full(n, -1)
     for times, rng in zip(FINER, data.rng.spawn(len(FINER))):
         k = max(times * s.n_clusters, 2)
         if found and k * ROWS_PER_CLUSTER > n:
             break
-        given = make_input(rows, weights, None, merge=not s.precomputed)
-        given = replace(given, rng=rng, n_jobs=data.n_jobs, watch=data.watch)
         settings = replace(
             s,
             n_clusters=k,
-            max_samples=min(s.max_samples, CLUSTERED_ROWS),
             n_init=s.n_init if times == 1 else 2,
             n_kicks=s.n_kicks if times == 1 else 0,
             spreads=s.spreads and times == 1,
-            compared=False,
-            n_resamples=0,
             time_budget=None if s.time_budget is None else s.time_budget / len(FINER),
         )
-        model = fit_least_squares(given, settings)
+        labels, model = cluster_without_labels(X, weights, replace(data, rng=rng), settings)
         first = first or model
-        found.append(np.asarray(trained(model, rows, weights, unknown, data.n_jobs).labels))
+        found.append(labels)
     assert first is not None
     return found, first
 
