@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
 from maxmargin import MaxMarginClustering, choose_n_clusters
-from maxmargin._cluster_number import may_be_stable
+from maxmargin._cluster_number import doubt_of, may_be_stable
 from maxmargin._density_modes import (
     LEAST_ROWS,
     log_density,
@@ -136,6 +136,33 @@ def test_nothing_separates_overlapping_clusters():
             fall = rf"[Bb]etween {k}\b[^,]* by (at least )?{choice.separation[k - 1]:.1f}\b"
             assert re.search(fall, choice.statement)
     assert re.search(r"A fall of up to \d.\d can be chance", choice.statement)
+
+
+@pytest.mark.parametrize(
+    "seed, numbers, reason",
+    [
+        (8, "1 or 2", "1 was chosen: clusters that are clearly apart have a fall of 8 or more"),
+        (10, "2, 3 or 4", "4 was chosen: one more cluster lowers the fall by the largest factor"),
+        (27, "1, 2 or 3", "3 was chosen: columns can hide clusters, but hardly make any; besides,"),
+        (34, "1, 3 or 5", "5 was chosen: 5 clusters of k-means are stable"),
+        (44, "1, 3 or 4", "; of 3 clusters it is 0.98, in similar data without clusters 0.82."),
+    ],
+)
+def test_warning_and_statement_name_the_same_numbers(seed, numbers, reason):
+    k, rng = 2 + seed % 6, np.random.default_rng(0)
+    spread = {"cluster_std": [0.8, 1.3, 1.8][seed % 3], "center_box": (-5, 5)}
+    X, _ = make_blobs(60 * k, 2 + seed % 3, centers=k, random_state=seed, **spread)
+    if seed == 27:
+        X = np.hstack([X / 3, np.eye(3)[rng.integers(3, size=len(X))]])
+    choice = choose_n_clusters(X, random_state=0)
+    assert choice.statement.startswith(f"Uncertain: {numbers} clusters. ")
+    assert doubt_of(choice).startswith(f"Uncertain: {numbers} clusters; {choice.n_clusters} used ")
+    assert reason in choice.statement
+    left_out = "These falls, and their curve, leave out columns of at most 20 values."
+    assert (left_out in choice.statement) == (seed == 27)
+    if seed == 27:
+        numeric = choose_n_clusters(X[:, : 2 + seed % 3], random_state=0)
+        np.testing.assert_allclose(choice.separation[:3], numeric.separation[:3], atol=1.0)
 
 
 def test_two_subsamples_settle_that_a_cloud_has_no_stable_clusters(monkeypatch):

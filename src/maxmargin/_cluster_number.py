@@ -14,7 +14,7 @@ or if it is not higher than for reference data without clusters.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -106,11 +106,23 @@ class ClusterNumberChoice:
         return plot_n_clusters(self, ax, nearly=NEARLY)
 
 
+def numbers_in_words(candidates: Iterable[int]) -> str:
+    """Return possible numbers of clusters in words.
+
+    Examples
+    --------
+    >>> numbers_in_words((3, 1)), numbers_in_words([1])
+    ('1 or 3 clusters', '1 cluster')
+    """
+    numbers = sorted(candidates)
+    return f"{listed(numbers, 'or')} cluster{'s' * (numbers != [1])}"
+
+
 def doubt_of(choice: ClusterNumberChoice) -> str | None:
     """Return a warning for users of the number, if it may surprise them."""
     if choice.uncertain:
-        possible = listed(sorted(choice.candidates), "or")
-        return f"Uncertain: {possible} clusters; {choice.n_clusters} used. report_ says why."
+        possible = numbers_in_words(choice.candidates)
+        return f"Uncertain: {possible}; {choice.n_clusters} used (see report_)."
     if choice.n_clusters == 1:
         return (
             "No clusters that are apart were found: all labels are 0. Give n_clusters to divide "
@@ -324,14 +336,16 @@ def _decide(ks, agreement, n_parts: int, rng) -> ClusterNumberChoice:
     at = int(largest_stable(stability[None], worst[None])[0])
     support = _support(agreement, n_parts, rng)
     spread = agreement[:, :, 0].std(axis=1)
-    doubt = _doubt(values, at, stability, support)
     likely = np.argsort(-support, kind="stable")[:MOST_CANDIDATES]
-    likely = likely[support[likely] > 1.0 - DECIDED]
+    likely = likely[(support[likely] > 1.0 - DECIDED) & (likely != at)]
+    if support[at] < DECIDED and not len(likely):
+        likely = np.array([np.where(np.arange(len(ks)) == at, -1.0, support).argmax()])
+    doubt = _doubt(values, at, likely, stability, support)
     return ClusterNumberChoice(
         n_clusters=int(values[at]),
         uncertain=doubt is not None,
         statement=doubt or _certainty(values[at], stability[at], support[at]),
-        candidates=(int(values[at]), *values[likely[likely != at]].tolist()),
+        candidates=(int(values[at]), *values[likely].tolist()),
         k_values=values,
         stability=stability,
         spread=spread,
@@ -356,7 +370,7 @@ def _support(agreement: np.ndarray, n_parts: int, rng) -> np.ndarray:
     return np.bincount(taken, minlength=len(agreement)) / len(taken)
 
 
-def _doubt(values, at: int, stability, support) -> str | None:
+def _doubt(values, at: int, likely, stability, support) -> str | None:
     """Return the reason why the choice is uncertain, or None."""
     k = values[at]
     if stability[at] < SOLID:
@@ -370,11 +384,10 @@ def _doubt(values, at: int, stability, support) -> str | None:
             "numbers."
         )
     if support[at] < DECIDED:
-        rival = int(np.where(np.arange(len(values)) == at, -1.0, support).argmax())
-        low, high = sorted((int(k), int(values[rival])))
+        others = [f"{support[other]:.0%} choose {values[other]}" for other in likely]
         return (
-            f"Uncertain: {low} or {high} clusters. {support[at]:.0%} of the bootstrap samples "
-            f"choose {k} clusters, {support[rival]:.0%} choose {values[rival]}."
+            f"Uncertain: {numbers_in_words((k, *values[likely]))}. {support[at]:.0%} of the "
+            f"bootstrap samples choose {k} clusters, {listed(others, 'and')}."
         )
     return None
 

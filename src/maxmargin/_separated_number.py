@@ -26,6 +26,7 @@ from ._cluster_number import (
     MOST_CANDIDATES,
     ClusterNumberChoice,
     may_be_stable,
+    numbers_in_words,
     shapeless,
     stability_without_clusters,
     stable_number,
@@ -46,6 +47,7 @@ TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
 NOISE_LEVEL = 2.0  # separations below this do not count
 TYPICAL = 3.0  # without clusters, if there are no reference data
 FEW_VALUES = 20  # of a column that is not continuous
+LEFT_OUT = f"These falls, and their curve, leave out columns of at most {FEW_VALUES} values."
 RIVAL = 0.3  # difference of log ratios up to which another number is possible
 ABOVE_NOISE = 1.0  # standard errors above data without clusters that make one cluster uncertain
 SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
@@ -164,11 +166,19 @@ def separated_number(
         _number_of_modes(rows, data.weights, kernel, rng, k_range, sampled) for rows in views
     )
     choice = _of_both(choice, *more) if more else choice
-    if choice.n_clusters > 1 or k_range is not None or kernel != "rbf" or sparse.issparse(views[0]):
-        return choice
-    if len(data.weights) == 1:
+    one = choice.n_clusters == 1 and k_range is None and kernel == "rbf"
+    if one and not sparse.issparse(views[0]):
+        choice = _if_one(choice, views[0], X, rng)
+    if more and choice.separation is more[0].separation:
+        choice = replace(choice, statement=f"{choice.statement} {LEFT_OUT}")
+    return choice
+
+
+def _if_one(choice: ClusterNumberChoice, rows: np.ndarray, X, rng) -> ClusterNumberChoice:
+    """Return one cluster, or what else is possible for distinct rows that have one mode."""
+    if len(rows) == 1:
         return replace(choice, uncertain=False, statement="1 cluster: all rows are equal.")
-    choice = _if_stable(choice, views[0], rng)
+    choice = _if_stable(choice, rows, rng)
     if choice.uncertain or sparse.issparse(X) or _few_or_many_values(np.asarray(X))[1].any():
         return choice
     statement = (
@@ -202,8 +212,8 @@ def _number_of_modes(rows, weights, kernel, rng, k_range, sampled: bool) -> Clus
     if sampled and len(weights) < SAMPLED_ROWS * candidates[0]:
         few = True
         statement = (
-            f"Uncertain: {candidates[0]} clusters or more. A sample of {len(weights)} rows is "
-            "too small for so many; raise max_samples."
+            f"Uncertain: {numbers_in_words(candidates)} or more. A sample of {len(weights)} rows "
+            "is too small for so many; raise max_samples."
         )
     return ClusterNumberChoice(
         n_clusters=candidates[0],
@@ -224,14 +234,17 @@ def _of_both(whole: ClusterNumberChoice, part: ClusterNumberChoice) -> ClusterNu
     if whole.n_clusters == part.n_clusters:
         return part if whole.uncertain else whole
     more = max(whole, part, key=lambda choice: choice.n_clusters)
-    numbers = whole.n_clusters, part.n_clusters
+    k, fewer = more.n_clusters, min(whole.n_clusters, part.n_clusters)
+    candidates = tuple(dict.fromkeys((k, fewer, *more.candidates)))[:MOST_CANDIDATES]
+    curve, null = np.asarray(more.separation), more.without_clusters[0]
+    reason = "columns can hide clusters, but hardly make any"
+    if len(candidates) > 2:
+        reason += f"; besides, {_reason(k, curve, null)}"
     statement = (
-        f"Uncertain: {min(numbers)} or {max(numbers)} clusters; {max(numbers)} was chosen. All "
-        f"columns together show {numbers[0]}; columns with more than {FEW_VALUES} distinct values "
-        f"show {numbers[1]}."
+        f"Uncertain: {numbers_in_words(candidates)}. All columns together show "
+        f"{whole.n_clusters}; columns with more than {FEW_VALUES} distinct values show "
+        f"{part.n_clusters}. {_falls(candidates, curve, null)} {k} was chosen: {reason}."
     )
-    candidates = tuple(dict.fromkeys((*sorted(numbers, reverse=True), *more.candidates)))
-    candidates = candidates[:MOST_CANDIDATES]
     return replace(more, uncertain=True, candidates=candidates, statement=statement)
 
 
@@ -249,16 +262,30 @@ def _if_stable(choice: ClusterNumberChoice, X: np.ndarray, rng) -> ClusterNumber
     stable = stable_number(X, means, ks, PARTS, STABILITY_ROWS, seed)
     if stable.uncertain:
         return choice
-    k, at = stable.n_clusters, stable.k_values == stable.n_clusters
+    k, fall = stable.n_clusters, np.asarray(choice.separation)[1]
+    candidates = tuple(dict.fromkeys((k, *choice.candidates)))[:MOST_CANDIDATES]
     statement = (
-        f"Uncertain: {k} clusters or 1. {k} clusters of k-means are stable: the adjusted Rand "
-        f"index between subsamples is {np.asarray(stable.stability)[at][0]:.2f}, in similar data "
-        f"without clusters {np.nanmax(stable.without_clusters):.2f}. Between 2 clusters the "
-        f"density of the rows falls by {np.asarray(choice.separation)[1]:.1f} standard errors. "
+        f"Uncertain: {numbers_in_words(candidates)}. {k} was chosen: {_told_stability(stable)} "
+        f"Between 2 clusters the density of the rows falls by {fall:.1f} standard errors. "
         f"{_told_threshold(choice.without_clusters[0])}"
     )
-    candidates = tuple(dict.fromkeys((k, *choice.candidates)))[:MOST_CANDIDATES]
     return replace(choice, n_clusters=k, uncertain=True, candidates=candidates, statement=statement)
+
+
+def _told_stability(stable: ClusterNumberChoice) -> str:
+    """Say how stable the chosen clusters are, and what is more stable than without clusters."""
+    stability, null = np.asarray(stable.stability), stable.without_clusters
+    chosen = int(np.flatnonzero(stable.k_values == stable.n_clusters)[0])
+    compared = np.flatnonzero(~np.isnan(null))
+    # The most stable number is compared as well if the chosen one is no more stable than chance.
+    best = next((int(at) for at in compared if at != chosen), chosen)
+    told = (
+        f"{stable.n_clusters} clusters of k-means are stable: the adjusted Rand index between "
+        f"subsamples is {stability[chosen]:.2f}"
+    )
+    if best != chosen:
+        told += f"; of {stable.k_values[best]} clusters it is {stability[best]:.2f}"
+    return f"{told}, in similar data without clusters {null[best]:.2f}."
 
 
 def _metrics(data: FitInput, kernel: Any, rng, scale: bool) -> list[Any]:
@@ -314,20 +341,13 @@ def _told_threshold(null: float) -> str:
 
 def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
     """Say how far the density falls between the least separated of so many clusters."""
-    k, threshold = candidates[0], _told_threshold(null)
-    density, falls = "the density of the rows", [f"{fall:.1f}" for fall in curve]
+    k, density, falls = candidates[0], "the density of the rows", [f"{fall:.1f}" for fall in curve]
     if len(candidates) > 1:
-        first, *others = sorted({*candidates, max(candidates) + 1} - {1})
-        told = [f"{first} clusters {density} falls by at least {falls[first - 1]} standard errors"]
-        told += [f"between {number} by {falls[number - 1]}" for number in others]
-        return (
-            f"Uncertain: {listed(sorted(candidates), 'or')} clusters. Between "
-            f"{listed(told, 'and')}. {threshold} {k} was chosen: one more cluster lowers the fall "
-            "by the largest factor."
-        )
+        told = f"{_falls(candidates, curve, null)} {k} was chosen: {_reason(k, curve, null)}."
+        return f"Uncertain: {numbers_in_words(candidates)}. {told}"
     if k == 1:
         by = f"by only {falls[1]} standard errors"
-        return f"1 cluster: with 2, {density} would fall {by} between them. {threshold}"
+        return f"1 cluster: with 2, {density} would fall {by} between them. {_told_threshold(null)}"
     chance = ", which can be chance"
     if curve[k] > _threshold(null):
         chance = ": a finer division is possible, but much less clear"
@@ -335,3 +355,24 @@ def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: 
         f"{k} clusters: between them {density} falls by at least {falls[k - 1]} standard errors; "
         f"with {k + 1} clusters, by only {falls[k]}{chance}."
     )
+
+
+def _falls(candidates: tuple[int, ...], curve: np.ndarray, null: float) -> str:
+    """Say how far the density falls at each number but 1, and at one more than the largest."""
+    first, *others = sorted({*candidates, max(candidates) + 1} - {1})
+    falls = f"clusters the density of the rows falls by at least {curve[first - 1]:.1f}"
+    told = [f"{first} {falls} standard errors"]
+    told += [f"between {number} by {curve[number - 1]:.1f}" for number in others]
+    return f"Between {listed(told, 'and')}. {_told_threshold(null)}"
+
+
+def _reason(k: int, curve: np.ndarray, null: float) -> str:
+    """Say why k was preferred to other numbers of the same curve."""
+    if k == 1:
+        return (
+            f"clusters that are clearly apart have a fall of {CLEAR:.0f} or more, and with 2 "
+            f"clusters it is only {curve[1]:.1f}"
+        )
+    fall = "what can be chance" if curve[k] <= _threshold(null) else f"{curve[k]:.1f}"
+    factor = f"by the largest factor, from {curve[k - 1]:.1f} to {fall}"
+    return f"one more cluster lowers the fall {factor}"
