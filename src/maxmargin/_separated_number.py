@@ -347,7 +347,10 @@ def _separation_statement(candidates: tuple[int, ...], curve: np.ndarray, null: 
         return f"Uncertain: {numbers_in_words(candidates)}. {told}"
     if k == 1:
         by = f"by only {falls[1]} standard errors"
-        return f"1 cluster: with 2, {density} would fall {by} between them. {_told_threshold(null)}"
+        told = f"1 cluster: with 2, {density} would fall {by} between them. {_told_threshold(null)}"
+        if _threshold(null) < curve[1] <= _threshold(null) + ABOVE_NOISE:
+            told += f" One that is at most {ABOVE_NOISE:.1f} larger does not count."
+        return told
     chance = ", which can be chance"
     if curve[k] > _threshold(null):
         chance = ": a finer division is possible, but much less clear"

@@ -224,6 +224,26 @@ def test_a_date_that_comes_first_in_several_clusters_is_told(folder, run):
     assert "sets 2 clusters" not in run("fit d.csv -k 2 --n-resamples 0")[1]
 
 
+def test_a_date_that_hides_clusters_is_told_with_what_to_type(folder, run):
+    rng, y = np.random.default_rng(0), np.repeat([0, 1, 2], [70, 60, 50])
+    corners = 5.95 * np.array([[0, 0], [1, 0], [0.5, 0.9]])
+    rows = (corners[y] + rng.normal(size=(180, 2))).round(2).tolist()
+    days = np.datetime64("2020-01-01") + rng.integers(0, 1400, 180)
+    lines = [f"{a},{b},{day}" for (a, b), day in zip(rows, days)]
+    Path("t.csv").write_text("\n".join(["spent,visits,signup date", *lines]))
+    code, out, err = run("fit t.csv --n-resamples 0")
+    assert code == 0 and "-> 1 cluster " in out and "n_clusters" not in err + out
+    assert "all labels are 0. Give -k to divide the rows anyway." in err
+    assert "One that is at most 1.0 larger does not count." in out
+    told = "Without 'signup date' the density of the rows shows 3 clusters; to cluster without, add"
+    assert f"{told} --drop 'signup date'." in out
+    noise = [f"{a},{b},{day}" for (a, b), day in zip(rng.normal(size=(180, 2)).round(2), days)]
+    Path("t.csv").write_text("\n".join(["spent,visits,since", *noise]))
+    assert "shows 1 cluster also without 'since'." in run("fit t.csv --n-resamples 0")[1]
+    for line in ("fit t.csv -k 1", "fit t.csv --drop since"):
+        assert "hide" not in run(f"{line} --n-resamples 0")[1]
+
+
 def test_links_need_no_method(folder, run_json):
     links = PairwiseConstraints(40, must_link=[(0, 1)], cannot_link=[(0, 30)])
     links.save("links.csv")

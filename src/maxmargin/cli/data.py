@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,8 @@ from maxmargin._files import (
 from . import UsageError
 
 OUTPUTS = {"out": "labels", "model": "model", "plot": "picture"}
+TYPED = {"n_clusters": "-k", "max_samples": "--max-samples", "partial_labels": "--partial-labels",
+         "report_": "the report"}  # fmt: skip
 LISTED, LISTED_CLUSTERS = 30, 20  # columns, clusters: more are not listed
 PICTURE_SUFFIXES = (".png", ".pdf", ".svg")
 
@@ -122,7 +125,7 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
     from sklearn.preprocessing import StandardScaler
 
     from maxmargin.io import read_table
-    from maxmargin.tables import column_transformer, table_columns
+    from maxmargin.tables import table_columns
 
     table = read_table(args.data, label_column=label_column, **reading(args))
     id_name, frame = args.id_column or "id", table.X
@@ -150,10 +153,18 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
     if zero_one and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
         estimator.spreads = False  # gaps between the rows of 0/1 columns are not those of clusters
     ids, id_name = found_ids(frame.drop(columns=used), table.ids, id_name)
-    plain = all(column.is_plain for column in columns if column.used) and not args.standardize
-    steps = None if plain else column_transformer(columns)
+    steps = prepared_by(columns, args.standardize)
+    plain = steps is None
     X = plain_rows(frame[used], table.column_names is not None) if plain else frame[used]
     return Rows(X, steps, columns, ids, id_name, table.labels, table.source)
+
+
+def prepared_by(columns: list[Any], standardize: bool) -> Any:
+    """Return what prepares the columns of a table; None for numbers that are used as they are."""
+    from maxmargin.tables import column_transformer
+
+    plain = all(column.is_plain for column in columns if column.used) and not standardize
+    return None if plain else column_transformer(columns)
 
 
 def found_ids(others: Any, ids: Any, id_name: str) -> tuple[Any, str]:
@@ -352,6 +363,17 @@ def write_results(args: argparse.Namespace, model: Any, labels: Any, rows: Any) 
             plot_clusters(model, rows.X, labels, ax=figure.subplots())
             figure.savefig(to["plot"], dpi=150)
     return {OUTPUTS[name]: path for name, path in asked.items()}
+
+
+def as_typed(text: str) -> str:
+    """Return a sentence of an estimator with options in place of its parameters and attributes.
+
+    Examples
+    --------
+    >>> as_typed("Raise n_clusters. Column 'n_clusters' is constant.")
+    "Raise -k. Column 'n_clusters' is constant."
+    """
+    return re.sub(r"(?<![\w'])(\w+)(?![\w'=])", lambda m: TYPED.get(m[1], m[1]), text)
 
 
 def told_files(wrote: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from maxmargin._files import DataError, plural
+from maxmargin._files import DataError, listed, plural
 
 from . import UsageError, data
 from .blocks import add_blocks, asked_for, fit_blocks
@@ -106,7 +106,7 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
 
         table = explain_clusters(model, rows.X, labels=labels)
         more["descriptions"] = describe_clusters(model, rows.X, labels=labels, table=table)
-        more["advice"] = list(_about_dates(table))
+        more["advice"] = [*_about_dates(table), *_about_hidden_clusters(args, rows, estimator)]
     return rows.X, rows.ids, seconds, data.write_results(args, model, labels, rows), more
 
 
@@ -121,6 +121,50 @@ def _about_dates(table: Any) -> Iterator[str]:
             f"The date {name!r} sets {count} clusters apart more than any other column; "
             f"to cluster without it, add --drop {shlex.quote(name)}."
         )
+
+
+def _about_hidden_clusters(args: argparse.Namespace, rows: data.Rows, model: Any) -> Iterator[str]:
+    """Say which dates and categories may hide clusters if one was found, and what others show."""
+    from maxmargin._cluster_number import numbers_in_words
+
+    chosen = args.method == "auto" and args.n_clusters is None and args.partial_labels is None
+    if not chosen or len(model.cluster_sizes_) > 1:
+        return
+    used = [column for column in rows.columns if column.used]
+    left_out: list[str] = []
+    for kinds in ("date",), ("date", "category"):
+        names = [column.name for column in used if column.kind in kinds]
+        if names == left_out or len(names) == len(used):
+            continue
+        left_out = names
+        choice = _number_without(rows, used, left_out, args.standardize)
+        if choice.n_clusters > 1:
+            yield (
+                f"Without {_quoted(left_out)} the density of the rows shows "
+                f"{numbers_in_words(choice.candidates)}; to cluster without, add --drop "
+                f"{shlex.quote(','.join(left_out))}."
+            )
+            return
+    if left_out:
+        yield (
+            "Dates and categories can hide clusters, but the density of the rows shows 1 cluster "
+            f"also without {_quoted(left_out)}."
+        )
+
+
+def _number_without(rows: data.Rows, used: list[Any], names: list[str], standardize: bool) -> Any:
+    """Choose the number of clusters as a fit without these columns does."""
+    from maxmargin import choose_n_clusters
+
+    rest = [column for column in used if column.name not in names]
+    steps = data.prepared_by(rest, standardize)
+    frame = rows.X[[column.name for column in rest]]
+    X = data.plain_rows(frame) if steps is None else steps.fit_transform(frame)
+    return choose_n_clusters(X, random_state=0)
+
+
+def _quoted(names: list[str]) -> str:
+    return listed(map(repr, names), "and")
 
 
 def _known_labels(
@@ -210,7 +254,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         columns["most certain row"] = ["" if i is None else str(i) for i in result["exemplars"]]
     yield from data.told_clusters(result, columns)
     yield from result.get("advice", [])
-    yield from result.get("report", [])
+    yield from map(data.as_typed, result.get("report", []))
     if result["wrote"]:
         yield data.told_files(result["wrote"])
     else:

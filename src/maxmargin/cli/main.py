@@ -33,7 +33,7 @@ from . import (
     segment,
     with_this_python,
 )
-from .data import show
+from .data import as_typed, show
 from .methods import did_you_mean
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -162,7 +162,7 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
     seen: list[str] = []
 
     def show(message, category, filename, lineno, file=None, line=None):
-        text = " ".join(str(message).split())
+        text = as_typed(" ".join(str(message).split()))
         if text in seen:  # several passes over the same rows
             return
         seen.append(text)
