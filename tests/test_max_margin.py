@@ -12,7 +12,12 @@ from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import LeastSquaresMarginClustering, MaxMarginClustering, PairwiseConstraints
+from maxmargin import (
+    LeastSquaresMarginClustering,
+    MaxMarginClustering,
+    PairwiseConstraints,
+    choose_n_clusters,
+)
 from maxmargin._auto import kind_of_rows
 from maxmargin._core.model import Model
 from maxmargin.least_squares._graph import MixedMap
@@ -178,6 +183,25 @@ def test_the_number_of_clusters_is_chosen_and_its_certainty_told():
 
 
 # -- how sure it is -------------------------------------------------------------------------------
+
+
+def test_warnings_of_the_number_are_of_what_can_be_done(recwarn):
+    rng = np.random.default_rng(0)
+    model = MaxMarginClustering(n_resamples=0, random_state=0)
+    links = PairwiseConstraints(120, cannot_link=[(0, 1), (1, 2), (0, 2)])
+    model.fit(rng.normal(size=(120, 4)), constraints=links)
+    assert model.n_clusters_ == 3 and "Cannot-links need 3 clusters." in model.report_
+    model.fit(np.ones((50, 3)))  # no number divides them
+    assert not [w for w in recwarn if "n_clusters" in str(w.message)]
+    with pytest.warns(UserWarning, match="Uncertain whether there are clusters: all labels are 0"):
+        model.fit(rng.normal(size=(12, 2)))
+    assert "There are only 12 distinct rows" in " ".join(model.report_)
+
+
+def test_the_number_does_not_depend_on_the_storage():
+    X = np.random.default_rng(0).integers(0, 5, (300, 3)).astype(float)
+    dense, csr = (choose_n_clusters(rows, random_state=0) for rows in (X, sparse.csr_matrix(X)))
+    assert dense.statement == csr.statement and "No column has more than 20" in csr.statement
 
 
 def test_rows_between_two_clusters_are_less_sure():

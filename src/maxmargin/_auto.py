@@ -115,8 +115,8 @@ class MaxMarginClustering(BaseMarginClustering):
         that are apart, such as rings; or, if the leave-one-out accuracy is low, clusters that
         differ in spread instead of location, such as a narrow cloud within a wide one.
     balance : float, default=0.05
-        Every cluster has at least ``balance * n / n_clusters`` rows, unless every cluster has
-        known labels.
+        Every cluster has at least ``balance * n / n_clusters`` of the n fitted rows, unless every
+        cluster has known labels.
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
         One is used if k-means, a mixture and the first of them agree and the clusters are clear.
@@ -372,13 +372,12 @@ class MaxMarginClustering(BaseMarginClustering):
         if data.n_known:
             return data.n_known, [f"The known labels have {data.n_known} clusters."]
         choice = self._separated(data, kind, views)
-        k = choice.n_clusters
-        if (doubt := doubt_of(choice)) is not None:
+        k, n = choice.n_clusters, len(data.weights)
+        if data.links is not None and (needed := clusters_needed(data.links, n, k)) != k:
+            return needed, [choice.statement, f"Cannot-links need {needed} clusters."]
+        if n > 1 and (doubt := doubt_of(choice)) is not None:
             warnings.warn(doubt, UserWarning, stacklevel=6)
-        if data.links is not None:
-            k = clusters_needed(data.links, len(data.weights), k)
-        more = [] if k == choice.n_clusters else [f"Cannot-links need {k} clusters."]
-        return k, [choice.statement, *more]
+        return k, [choice.statement]
 
     def _separated(self, data: FitInput, kind: Kind, views) -> ClusterNumberChoice:
         pairwise, rng = self._pairwise, self._generator()

@@ -120,6 +120,11 @@ def numbers_in_words(candidates: Iterable[int]) -> str:
 
 def doubt_of(choice: ClusterNumberChoice) -> str | None:
     """Return a warning for users of the number, if it may surprise them."""
+    if choice.uncertain and choice.candidates == (1,):
+        return (
+            "Uncertain whether there are clusters: all labels are 0. Give n_clusters to divide "
+            "the rows."
+        )
     if choice.uncertain:
         possible = numbers_in_words(choice.candidates)
         return f"Uncertain: {possible}; {choice.n_clusters} used (see report_)."

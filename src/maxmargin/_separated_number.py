@@ -87,7 +87,7 @@ def number_of_clusters(
         return separated_number(X, weights, kernel, rng, k_range, sampled, scale)
     rows = make_input(MemoryRows(X), weights, None, merge=True).X.take(slice(None))
     if rows.shape[0] < FEW_TEXTS:
-        statement = f"Uncertain: 1 cluster, because {rows.shape[0]} distinct rows are too few."
+        statement = f"Uncertain: 1 cluster. There are too few distinct rows ({rows.shape[0]})."
         one = np.ones(1)
         return ClusterNumberChoice(1, True, statement, (1,), one.astype(int), np.nan * one, one)
     for largest in TOPICS:
@@ -168,7 +168,7 @@ def separated_number(
     choice = _of_both(choice, *more) if more else choice
     one = choice.n_clusters == 1 and k_range is None and kernel == "rbf"
     if one and not sparse.issparse(views[0]):
-        choice = _if_one(choice, views[0], X, rng)
+        choice = _if_one(choice, views[0], X.toarray() if sparse.issparse(X) else X, rng)
     if more and choice.separation is more[0].separation:
         choice = replace(choice, statement=f"{choice.statement} {LEFT_OUT}")
     return choice
@@ -179,11 +179,14 @@ def _if_one(choice: ClusterNumberChoice, rows: np.ndarray, X, rng) -> ClusterNum
     if len(rows) == 1:
         return replace(choice, uncertain=False, statement="1 cluster: all rows are equal.")
     choice = _if_stable(choice, rows, rng)
-    if choice.uncertain or sparse.issparse(X) or _few_or_many_values(np.asarray(X))[1].any():
+    if choice.uncertain or _few_or_many_values(np.asarray(X))[1].any():
         return choice
+    reason = f"No column has more than {FEW_VALUES} values"
+    if len(rows) <= FEW_VALUES:
+        reason = f"There are only {len(rows)} distinct rows"
     statement = (
-        f"Uncertain: 1 cluster or more. No column has more than {FEW_VALUES} values: there is no "
-        "density to look for gaps in. Give the number of clusters."
+        f"Uncertain: 1 cluster or more. {reason}: there is no density to look for gaps in. Give "
+        "the number of clusters."
     )
     return replace(choice, uncertain=True, statement=statement)
 

@@ -111,8 +111,9 @@ class Model:
         told = None
         if missing > 1e-9 * floor:
             told = (
-                f"balance={balance} cannot be met: equal rows or weights, or earlier splits, leave "
-                f"a cluster {missing:g} short of {floor:g}. The nearest possible sizes are used."
+                f"balance={balance} cannot be met: equal rows or weights, earlier splits, or rows "
+                "beyond max_samples, which the model labels, leave a cluster "
+                f"{missing:g} short of {floor:g}. The nearest possible sizes are used."
             )
         elif empty:
             remedy = "raise balance to set a minimum size"

@@ -72,7 +72,7 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     pca : int or None, default=None
         Reduce dense rows to this many principal components first.
     balance : float, default=0.1
-        Every cluster has at least ``balance * n / n_clusters`` rows.
+        Every cluster has at least ``balance * n / n_clusters`` of the n fitted rows.
     max_iter : int, default=200
         Maximum number of rounds of "stochastic" and "steepest".
     warm_start : bool, default=False
