@@ -65,6 +65,42 @@ def test_a_difference_is_in_standard_deviations_and_typical_values_are_medians()
     assert table.loc[0, "column 1"]["importance"] == 0.0 < row["importance"]
 
 
+def test_a_few_huge_values_hide_no_difference():
+    rng = np.random.default_rng(0)
+    rich = np.arange(300) < 100
+    income = rng.normal(np.where(rich, 59_000, 24_000), 5_000)
+    usual = _difference(income, rich)
+    income[[3, 40, 77, 250]] = 950_000, 2e6, 1e6, 870_000
+    found = _difference(income, rich)
+    assert found == pytest.approx(_difference(np.minimum(income, 150_000), rich), rel=0.3)
+    assert found > 2 and usual > 5
+
+
+def _difference(column, own):
+    class Model:
+        def predict(self, rows):
+            return np.zeros(len(rows), dtype=int)
+
+    table = explain_clusters(Model(), column[:, None], labels=(~own).astype(int))
+    return table.set_index("cluster").loc[0, "difference"]
+
+
+@pytest.mark.parametrize("share", [0.004, 0.1, 0.4])
+def test_differences_without_outliers_are_those_of_means(share):
+    rng = np.random.default_rng(0)
+    own = np.arange(500) < 500 * share
+    for column in (
+        rng.normal(3 * own),
+        (rng.random(500) < np.where(own, 0.9, 0.01)).astype(float),  # 0/1
+        np.where(own, rng.uniform(1, 2, 500), 0.0),  # sparse
+        np.where(own, 1.0, 0.0),
+    ):
+        within = (own.sum() * column[own].var() + (~own).sum() * column[~own].var()) / 500
+        plain = column[own].mean() - column[~own].mean()
+        expected = plain / max(np.sqrt(within), abs(plain) / 10)
+        assert _difference(column, own) == pytest.approx(expected)
+
+
 def test_columns_that_decide_without_a_difference_are_named():
     X, _ = make_circles(200, noise=0.03, factor=0.3, random_state=0)
     model = MaxMarginClustering(2, random_state=0).fit(X)

@@ -28,6 +28,7 @@ WIDE, TOP = 100, 10  # of more columns, the importance of the top ones of each c
 NOTABLE = 0.5  # standardised difference that is worth a word
 DECISIVE = 0.1  # importance that is worth a word
 N_WORDS = 5
+OUTSIDE, RARE = 3.0, 0.05  # of outliers: interquartile ranges, largest share at each end
 
 
 def explain_clusters(model: Any, X: Any, feature_names: Any = None, *, labels: Any = None) -> Any:
@@ -53,8 +54,9 @@ def explain_clusters(model: Any, X: Any, feature_names: Any = None, *, labels: A
         - ``cluster``: the number of the cluster,
         - ``feature``: the name of the column,
         - ``difference``: mean of the cluster minus mean of the other rows, divided by the standard
-          deviation within the two. For a category it is that of the level whose share rises most,
-          for text that of the most typical word.
+          deviation within the two, after a few values far from all others were moved to the end of
+          the usual range. For a category it is that of the level whose share rises most, for text
+          that of the most typical word.
         - ``importance``: share of the cluster's rows that change their label if the values of the
           column are permuted; 0 if other columns carry the same information, or if the model does
           not use the column. Only computed for the ten largest differences of each cluster if
@@ -220,10 +222,11 @@ def _profiles(
 def _about_numbers(values: Any, labels: np.ndarray, clusters: list) -> Any:
     numbers = needed("pandas").Series(values).to_numpy(dtype=np.float64, na_value=np.nan)
     given = np.isfinite(numbers)
+    usual = np.clip(numbers, *usual_range(numbers[given])) if given.any() else numbers
     for cluster in clusters:
-        own = numbers[given & (labels == cluster)]
-        rest = numbers[given & (labels != cluster)]
-        yield standardised_difference(own, rest), _middle(own), _middle(rest)
+        own, rest = given & (labels == cluster), given & (labels != cluster)
+        difference = standardised_difference(usual[own], usual[rest])
+        yield difference, _middle(numbers[own]), _middle(numbers[rest])
 
 
 def _about_dates(values: Any, labels: np.ndarray, clusters: list) -> Any:
@@ -240,6 +243,29 @@ def _middle(values: np.ndarray) -> float:
         return np.nan
     middle = float(np.median(values))
     return middle if middle or np.count_nonzero(values) == 0 else float(values.mean())
+
+
+def usual_range(values: np.ndarray) -> tuple[float, float]:
+    """Return the range without outliers, which would inflate the standard deviation.
+
+    Outliers are more than three interquartile ranges beyond a quartile, and at most 5% of the
+    values at each end, so that a group of rows is none. If most values are equal, for example zero,
+    quartiles are those of the other values: a value is no outlier because it is rare.
+
+    Examples
+    --------
+    >>> usual_range(np.array([*range(101), 1e9]))[1]
+    227.25
+    >>> usual_range(np.array([0.0] * 98 + [1.0, 1.0]))
+    (0.0, 1.0)
+    """
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    others = values if high > low else values[values != middle]
+    if len(others) == 0:
+        return middle, middle
+    rare, low, high, common = np.quantile(others, [RARE, 0.25, 0.75, 1 - RARE])
+    reach = OUTSIDE * (high - low)
+    return float(min(middle, rare, low - reach)), float(max(middle, common, high + reach))
 
 
 def standardised_difference(own: np.ndarray, rest: np.ndarray) -> float:
