@@ -17,12 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from ._column_kinds import MOST
 from ._data.csv_text import _layout, _records
 from ._data.formats import open_frame, open_sheet
 from ._data.opening import format_of, open_bytes
 from ._data.sheet import Sheet, TextColumn, Wish, some
 from ._files import DataError, plural
-from .tables import MOST, Column, table_columns, typed_column
+from .tables import Column, table_columns, typed_column
 
 _BLOCK_CELLS = 1 << 18
 NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")

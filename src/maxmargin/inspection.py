@@ -13,11 +13,12 @@ from scipy.special import ndtr
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import _safe_indexing
 
+from ._column_kinds import KINDS
 from ._data.sheet import absent_columns
 from ._files import DataError, listed, needed, plural
 from ._steps import as_rows, column_names, quietly
 from ._threads import one_thread
-from .tables import KINDS, typed_column
+from .tables import typed_column
 
 __all__ = ["describe_clusters", "explain_clusters"]
 
