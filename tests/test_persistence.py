@@ -43,6 +43,7 @@ LINKS = PairwiseConstraints(30, must_link=[(0, 1)], cannot_link=[(0, 2), (3, 4)]
 TABLE = pd.DataFrame(
     {
         "age": [31.0, None, 50.0] * 10,
+        "pay": [90.0, 100.0, 800.0] * 10,
         "town": ["Oslo", "Rome", None] * 10,
         "day": pd.date_range("2024-01-01", periods=30, freq="17D"),
         "text": ["ripe red apples", "a red train", "tall green trees"] * 10,
@@ -89,7 +90,7 @@ FITS = {
     ).fit(THREE),
     "semidefinite": lambda: SemidefiniteMarginClustering(2, random_state=0).fit(THREE),
     "table": lambda: table_pipeline(
-        TABLE, CuttingPlaneMarginClustering(3, random_state=0), kinds={"text": "text"}
+        TABLE, CuttingPlaneMarginClustering(3, random_state=0), kinds={"text": "text", "pay": "log"}
     ).fit(TABLE),
 }
 

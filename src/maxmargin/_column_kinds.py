@@ -8,7 +8,7 @@ import numpy as np
 
 from ._files import needed
 
-KINDS = ("number", "category", "date", "text", "drop")
+KINDS = ("number", "log", "category", "date", "text", "drop")
 MAX_LEVELS = 20  # of a category; rarer ones are pooled
 MOST = 0.95  # share of the cells that must be numbers or dates
 TEXT_WORDS = 5  # words per cell, on average, of free text; names have fewer
@@ -41,9 +41,10 @@ def kind_of(present: Any, given: str | None) -> tuple[str, dict[str, Any]]:
         kind, options = "number", {}
     else:
         kind, options = _kind_of_strings(present.astype(str).str.strip())
-    if given is not None and given != kind:
-        kind, options = given, _format(given, present.astype(str).str.strip())[1]
-    return kind, options
+    wanted = "number" if given == "log" else given
+    if wanted is not None and wanted != kind:
+        kind, options = wanted, _format(wanted, present.astype(str).str.strip())[1]
+    return kind, options | ({"log": True} if given == "log" else {})
 
 
 def _kind_of_strings(strings: Any) -> tuple[str, dict[str, Any]]:

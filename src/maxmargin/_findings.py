@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +24,11 @@ from ._data.formats import open_frame, open_sheet
 from ._data.opening import format_of, open_bytes
 from ._data.sheet import Sheet, TextColumn, Wish, some
 from ._files import DataError, plural
-from .tables import Column, table_columns, typed_column
+from .tables import Column, number_reader, table_columns
 
 _BLOCK_CELLS = 1 << 18
 NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
-SCALES = "scales differ wildly"
+SCALES, FAR_OUT = "scales differ wildly", "very far from the rest"
 FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
 EXAMPLES = 3  # cells that are named
 LISTED = 5  # columns
@@ -159,45 +160,49 @@ def inspect_frame(
             remedy = "Leave it out with --drop, or give it as --partial-labels"
             yield Finding("warning", what, remedy)
     numbers = [column for column in used if column.kind == "number"]
-    yield from _far_out(some[[column.name for column in numbers]])
-    noted = [column.name for column in numbers if not column.is_plain]
-    yield from _no_numbers(frame[noted], origin)
+    yield from _far_out(some, numbers)
+    yield from _no_numbers(frame, [column for column in numbers if not column.is_plain], origin)
     if all(column.is_plain for column in used):
         X = some.to_numpy(dtype=np.float64)
         yield from _too_large(X)
         yield from _scales(*_column_ranges(X), Sheet(X, tuple(some.columns)))
 
 
-def _far_out(frame: Any) -> Iterator[Finding]:
+def _far_out(frame: Any, columns: Sequence[Column]) -> Iterator[Finding]:
     """Yield a warning of values such as 999 for an age: codes of missing values, or errors."""
-    told = []
-    for name in frame.columns:
-        values = typed_column(frame[name], "number")[1]
+    told, skewed = [], []
+    for column in columns:
+        name, cells = column.name, frame[column.name]
+        values = number_reader(column.options).read(cells)
         low, high = np.nanquantile(values, [0.25, 0.75])
         # Nothing is said of columns with one value in most rows, nor of groups of rows far away.
         far = values[abs(values - (low + high) / 2) > (FAR + 0.5) * (high - low)]
         if high > low and 0 < len(far) <= FEW * len(values):
             count = plural(len(far), "value")
-            told.append(f"column {name!r} has {count} very far from the rest, such as {far[0]:.6g}")
+            is_log = column.options.get("log", False)
+            example = np.exp(far[0]) if is_log else far[0]
+            told.append(f"column {name!r} has {count} {FAR_OUT}, such as {example:.6g}")
+            if not is_log and np.nanmin(values) > 0 and far.max() > high:
+                skewed.append(f"--column {shlex.quote(f'{name}=log')}")
     if told:
-        remedy = (
-            "Leave cells empty if such a value stands for a missing one; correct errors; take "
-            "logarithms of a positive column with a few very large values"
-        )
+        remedy = "Leave cells empty if such a value stands for a missing one; correct errors"
+        if skewed:
+            options = " ".join(skewed[:LISTED])
+            remedy += f"; if such large values are right, take the logarithm with {options}"
         yield Finding("warning", _joined(told), remedy)
 
 
-def _no_numbers(frame: Any, origin: Origin) -> Iterator[Finding]:
+def _no_numbers(frame: Any, columns: Sequence[Column], origin: Origin) -> Iterator[Finding]:
     """Yield a warning of each column of numbers with cells that are none."""
-    for name in frame.columns:
-        cells = frame[name]
-        bad = np.isnan(typed_column(cells, "number")[1]) & cells.notna().to_numpy()
+    for column in columns:
+        name, cells, reader = column.name, frame[column.name], number_reader(column.options)
+        bad = np.isnan(reader.read(cells)) & cells.notna().to_numpy()
         if bad.any():
             named = cells[bad][:EXAMPLES]
             listed = [f"{str(cell)!r} {at}" for cell, at in zip(named, origin.places(named))]
             more = ["..."] if bad.sum() > EXAMPLES else []
             is_are = "is" if bad.sum() == 1 else "are"
-            what = f"column {name!r}: {plural(bad.sum(), 'cell')} that {is_are} no number"
+            what = f"column {name!r}: {plural(bad.sum(), 'cell')} that {is_are} no {reader.unit}"
             remedy = "Correct them; the fit treats them as missing"
             yield Finding("warning", f"{what} ({'; '.join(listed + more)})", remedy)
 

@@ -50,6 +50,7 @@ TRUSTED = (
     "maxmargin.pairwise._estimator.PairwiseMarginClustering",
     "maxmargin.semidefinite._estimator.SemidefiniteMarginClustering",
     "maxmargin.tables.DateParts",
+    "maxmargin.tables.Logarithms",
     "maxmargin.tables.Numbers",
     "maxmargin.tables.Strings",
     "maxmargin.tables.TableColumns",

@@ -7,6 +7,7 @@ scikit-learn Pipeline of a ColumnTransformer and an estimator:
 kind       what is done
 =========  =====================================================================================
 number     median for missing values, with an indicator column; unit variance
+log        the same with logarithms, if asked for; what is not above 0 is missing
 category   a 0/1 column for each of the most frequent levels; rarer levels share one
 date       days, in unit variance; month and time of day as points on a circle, if they vary
 text       tf-idf of the words; its leading axes if the table has other columns, too
@@ -85,7 +86,8 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
     frame : DataFrame of shape (n_rows, n_columns)
         The table.
     kinds : dict, optional
-        Columns whose kind is given: "number", "category", "date", "text" or "drop".
+        Columns whose kind is given: "number", "log" (the logarithm of positive numbers),
+        "category", "date", "text" or "drop".
 
     Returns
     -------
@@ -125,8 +127,9 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
     estimator : estimator
         What clusters the prepared rows: an instance, such as ``MaxMarginClustering(3)``.
     kinds : dict, optional
-        Columns whose kind is given: "number", "category", "date", "text" or "drop"; the kinds of
-        the others are found, see :func:`maxmargin.tables.table_columns`.
+        Columns whose kind is given: "number", "log" (the logarithm of positive numbers),
+        "category", "date", "text" or "drop"; the kinds of the others are found, see
+        :func:`maxmargin.tables.table_columns`.
 
     Returns
     -------
@@ -165,11 +168,12 @@ def column_transformer(columns: list[Column]) -> ColumnTransformer:
     for i, style in enumerate(sorted(styles)):
         same = [c for c in used if c.kind == "number" and _style(c.options) == style]
         names = [column.name for column in same]
-        scaled = make_pipeline(Numbers(*style), SimpleImputer(strategy="median"), StandardScaler())
+        read = number_reader(same[0].options)
+        scaled = make_pipeline(read, SimpleImputer(strategy="median"), StandardScaler())
         steps.append((f"number {i}", scaled, names))
         missing = [column.name for column in same if column.options.get("missing")]
         if missing:
-            marks = make_pipeline(Numbers(*style), MissingIndicator(error_on_new=False))
+            marks = make_pipeline(read, MissingIndicator(error_on_new=False))
             steps.append((f"missing {i}", marks, missing))
     for column in used:
         if column.kind == "date":
@@ -256,7 +260,7 @@ def unread_cells(prepare: ColumnTransformer, frame: Any, new: bool = True) -> It
             if isinstance(step, DateParts):
                 bad, what = step._dates(values).isna().to_numpy(), "no date that can be read"
             elif isinstance(first, Numbers):
-                bad, what = np.isnan(first.read(values)), "no number"
+                bad, what = np.isnan(first.read(values)), f"no {first.unit}"
             elif isinstance(first, Strings):
                 bad = ~np.isin(first.read(values).astype(str), last.categories_[j].astype(str))
                 what, pooled = "a level not seen in the fit", last.infrequent_categories_[j]
@@ -269,8 +273,14 @@ def unread_cells(prepare: ColumnTransformer, frame: Any, new: bool = True) -> It
                 yield f"column {name!r}: {cells}, such as {str(values[bad].iloc[0])!r}; {done}"
 
 
-def _style(options: dict[str, Any]) -> tuple[str, str]:
-    return options.get("decimal", "."), options.get("thousands", "")
+def _style(options: dict[str, Any]) -> tuple[str, str, bool]:
+    return options.get("decimal", "."), options.get("thousands", ""), options.get("log", False)
+
+
+def number_reader(options: dict[str, Any]) -> Numbers:
+    """Return the step that reads a column of numbers with these options."""
+    decimal, thousands, log = _style(options)
+    return (Logarithms if log else Numbers)(decimal, thousands)
 
 
 # -- the kind of a column --------------------------------------------------------------------------
@@ -283,7 +293,7 @@ def typed_column(values: Any, kind: str | None = None) -> tuple[str, Any]:
         return "category", values
     kind, options = kind_of(present, kind)
     if kind == "number":
-        return kind, Numbers(*_style(options)).read(values)
+        return kind, number_reader(options).read(values)
     if kind == "date":
         return kind, DateParts(options["format"])._dates(values)
     return kind, values
@@ -304,8 +314,7 @@ def _noted(
 ) -> Column:
     """Return the decision about a column of this kind."""
     if kind == "number":
-        numbers = Numbers(*_style(options)).read(values)
-        return _about_numbers(name, numbers, n_missing, options, asked)
+        return _about_numbers(name, values, n_missing, options, asked)
     n_levels = int(present.nunique())
     if n_levels == 1 and n_missing == 0 and not asked:
         return Column(name, kind, False, "the same value in every row")
@@ -341,13 +350,15 @@ def _noted(
     return Column(name, kind, True, f"{plural(n_levels, 'level')}{rare}{missing}")
 
 
-def _about_numbers(
-    name: str, numbers: np.ndarray, n_missing: int, options: dict, asked: bool
-) -> Column:
+def _about_numbers(name: str, values: Any, n_missing: int, options: dict, asked: bool) -> Column:
+    reader = number_reader(options)
+    numbers = reader.read(values)
     given = numbers[np.isfinite(numbers)]
     n_lost = len(numbers) - len(given) - n_missing
     if len(given) == 0 and asked:
-        raise ValueError(f"column {name!r} is to be used as number, but no cell is a number.")
+        kind = "log" if options.get("log") else "number"
+        what = f"column {name!r} is to be used as {kind}, but no cell is a {reader.unit}."
+        raise ValueError(what)
     if len(given) == 0:
         return Column(name, "number", False, "no cell is a number")
     if given.min() == given.max() and not asked:
@@ -357,10 +368,14 @@ def _about_numbers(
     notes = []
     if options.get("decimal") == "," or options.get("thousands"):
         notes.append("decimal comma" if options["decimal"] == "," else "commas between thousands")
+    if options.get("log"):
+        notes.append("logarithm")
     if n_missing:
         notes.append(plural(n_missing, "missing value"))
     if n_lost:
-        notes.append(f"{plural(n_lost, 'cell')} that {'is' if n_lost == 1 else 'are'} no number")
+        notes.append(
+            f"{plural(n_lost, 'cell')} that {'is' if n_lost == 1 else 'are'} no {reader.unit}"
+        )
     if options and not notes:
         notes.append("read from text")
     missing = {"missing": len(given) < len(numbers)}
@@ -401,6 +416,8 @@ class _Columns(TransformerMixin, BaseEstimator):
 class Numbers(_Columns):
     """Numbers of columns of any type; what is no finite number is missing."""
 
+    unit = "number"
+
     def __init__(self, decimal: str = ".", thousands: str = ""):
         self.decimal = decimal
         self.thousands = thousands
@@ -418,6 +435,17 @@ class Numbers(_Columns):
             values = pd.to_numeric(strings, errors="coerce")
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+class Logarithms(Numbers):
+    """Logarithms of the positive numbers of columns; other cells are missing."""
+
+    unit = "positive number"
+
+    def read(self, values: Any) -> np.ndarray:
+        """Return the logarithms of one column."""
+        numbers = super().read(values)
+        return np.log(np.where(numbers > 0, numbers, np.nan))
 
 
 class Strings(_Columns):

@@ -437,6 +437,34 @@ def test_fit_warns_of_codes_of_missing_values_but_not_of_repeated_rows(run):
     assert found["rows that repeat an earlier one: 34 of 72"] == "note"
 
 
+def test_logarithms_of_a_skewed_column(run):
+    pay = np.exp(np.where(OLD, 9.0, 5.0) + 0.3 * NOISE)
+    pay[3] = 1e9
+    frame = pd.DataFrame({"pay": pay, "noise": NOISE, "comma": comma(pay.round(2))})
+    model = table_pipeline(frame, MaxMarginClustering(**SETTINGS), {"pay": "log", "comma": "log"})
+    features = model.fit(frame)[:-1].transform(frame)
+    logs = (np.log(pay) - np.log(pay).mean()) / np.log(pay).std()
+    np.testing.assert_allclose(features[:, 0], features[:, 2], atol=1e-3)
+    assert min(abs(features - logs[:, None]).max(axis=0)) < 1e-12
+    new = frame.assign(pay=[0.0, -1.0, *pay[2:]])
+    with pytest.warns(UserWarning, match="'pay': 2 cells with no positive number, such as '0.0'"):
+        np.testing.assert_array_equal(model.predict(new)[2:], model[-1].labels_[2:])
+    (column, *_) = table_columns(new, {"pay": "log"})
+    assert column.note == "logarithm, 2 cells that are no positive number"
+    with pytest.raises(ValueError, match="used as log, but no cell is a positive number"):
+        table_columns(-frame[["noise", "pay"]].abs(), {"pay": "log"})
+    frame[["pay", "noise"]].to_csv("d.csv", index=False)
+    (far,) = (told for told in run("check d.csv")["findings"] if "far from" in told["what"])
+    option = far["remedy"].rpartition("take the logarithm with ")[2]
+    assert option == "--column pay=log"
+    told = run(f"fit d.csv -k 2 --n-resamples 0 {option} --model m.skops")
+    assert not any("far from" in line for line in told["warnings"])
+    assert told["labels"] == run("predict m.skops d.csv")["labels"]
+    new[["pay", "noise"]].to_csv("e.csv", index=False)
+    told = run(f"fit e.csv -k 2 --n-resamples 0 {option}")["warnings"]
+    assert "column 'pay': 2 cells that are no positive number ('0.0' on line 2" in told[0]
+
+
 def test_number_formats():
     def numbers_of(*cells):
         frame = pd.DataFrame({"a": cells})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from maxmargin._column_kinds import KINDS
 from maxmargin._files import (
     DataError,
     atomic_writes,
@@ -73,17 +74,19 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         "method also does it if scales differ much)"
     )
     add("--standardize", action="store_true", help=about)
-    kinds = "take a column as number, category, date or text, or drop it (default: by its values)"
+    kinds = (
+        "take a column as number, log (the logarithm of positive numbers), category, date or text, "
+        "or drop it (default: by its values)"
+    )
     add("--column", metavar="NAME=KIND", action="append", default=[], type=_kind, help=kinds)
     add("--text", metavar="COLUMN", help="cluster the rows by the words of this column alone")
 
 
 def _kind(text: str) -> tuple[str, str]:
     name, _, kind = text.rpartition("=")
-    kinds = ("number", "category", "date", "text", "drop")
-    if not name or kind not in kinds:
+    if not name or kind not in KINDS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not NAME=KIND with one of {', '.join(kinds)}"
+            f"{text!r} is not NAME=KIND with one of {', '.join(KINDS)}"
         )
     return name, kind
 
