@@ -465,6 +465,22 @@ def test_logarithms_of_a_skewed_column(run):
     assert "column 'pay': 2 cells that are no positive number ('0.0' on line 2" in told[0]
 
 
+def test_one_cluster_has_neither_margins_nor_confidence(run):
+    pd.DataFrame({"x": NOISE, "y": NOISE[::-1]}).to_csv("n.csv", index=False)
+    told = run("fit n.csv --out l.csv --model m.skops")
+    assert told["n_clusters"] == 1 and told["stability"] is None and told["confidence"] == [None]
+    run("predict m.skops n.csv --out p.csv")
+    for name in ("l.csv", "p.csv"):
+        head, first, *_ = Path(name).read_text().splitlines()
+        assert head == "row,cluster,margin,confidence,outlier" and first[:-1] == "0,0,,,"
+    told = run("predict m.skops n.csv")
+    assert set(told["margins"]) == set(told["confidence"]) == {None}
+    np.save("n.npy", np.column_stack([NOISE, NOISE[::-1]]))
+    told = run("fit n.npy --memory 2GiB --out b.csv")
+    assert told["confidence"] == [None] and told["n_clusters"] == 1
+    assert Path("b.csv").read_text().splitlines()[1].startswith("0,0,,")
+
+
 def test_number_formats():
     def numbers_of(*cells):
         frame = pd.DataFrame({"a": cells})

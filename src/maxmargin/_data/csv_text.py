@@ -324,7 +324,13 @@ def number(cell: str, decimal: str = ".") -> float | None:
 
 
 def write_csv(file: TextIO, columns: dict[str, np.ndarray]) -> None:
-    """Write columns under their names."""
+    """Write columns under their names; NaN is an empty cell."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values())))
+    writer.writerows(zip(*map(_cells, columns.values())))
+
+
+def _cells(column: np.ndarray) -> Any:
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        column = np.where(np.isnan(column), "", column.astype(object))
+    return column.tolist()

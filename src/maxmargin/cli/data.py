@@ -288,11 +288,20 @@ def label_columns(
     from maxmargin.display import row_margins
 
     beside: dict[str, Any] = {"margins": row_margins(scores), **certainty}
+    for name in {"margins", "confidence"} & beside.keys():
+        beside[name] = comparing(scores.shape[1], beside[name])
     known = getattr(last_step(model), "known_names_", None)
     if known is not None:  # clusters without a known label have no name
         names = np.append(known, [""] * (scores.shape[1] - len(known)))
         beside = {"classes": names[labels], **beside}
     return {**beside, "ids": rows.ids, "id_name": rows.id_name}
+
+
+def comparing(n_clusters: int, values: Any) -> Any:
+    """Return values that compare clusters: NaN, an empty cell, if there is only one cluster."""
+    import numpy as np
+
+    return values if n_clusters > 1 else np.full(np.shape(values), np.nan)
 
 
 def fitted_certainty(model: Any) -> dict[str, Any]:
@@ -353,6 +362,9 @@ def write_results(args: argparse.Namespace, model: Any, labels: Any, rows: Any) 
                 beside = {"confidence": model.confidence} if hasattr(model, "_calibration") else {}
                 beside |= {"outliers": model.is_outlier} if hasattr(model, "_outliers") else {}
                 beside = {key: method(rows) for key, method in beside.items()}
+                if "confidence" in beside:
+                    n_clusters = len(model.cluster_sizes_)
+                    beside["confidence"] = comparing(n_clusters, beside["confidence"])
             write_labels(to["out"], labels, **beside)
         if "model" in to:
             save_model(model, to["model"])

@@ -219,14 +219,16 @@ def _about_certainty(estimator: Any) -> dict[str, Any]:
     """What was chosen, and how sure the answer is, for the method that tells."""
     import numpy as np
 
-    names = {"report": "report_", "stability": "stability_"}
-    told = {
-        key: getattr(estimator, name) for key, name in names.items() if hasattr(estimator, name)
-    }
+    k = len(estimator.cluster_sizes_)
+    told: dict[str, Any] = {}
+    if hasattr(estimator, "report_"):
+        told["report"] = estimator.report_
+    if hasattr(estimator, "stability_"):
+        told["stability"] = data.comparing(k, estimator.stability_)
     if hasattr(estimator, "confidence_"):
-        sums = np.bincount(estimator.labels_, estimator.confidence_, len(estimator.cluster_sizes_))
-        sizes = np.bincount(estimator.labels_, minlength=len(sums))
-        told["confidence"] = sums / np.maximum(sizes, 1)
+        sums = np.bincount(estimator.labels_, estimator.confidence_, k)
+        sizes = np.bincount(estimator.labels_, minlength=k)
+        told["confidence"] = data.comparing(k, sums / np.maximum(sizes, 1))
     if hasattr(estimator, "is_outlier_"):
         told["n_outliers"] = int(estimator.is_outlier_.sum())
     return told
