@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ._files import needed
 
 KINDS = ("number", "log", "category", "date", "text", "drop")
@@ -33,7 +31,7 @@ def kind_of(present: Any, given: str | None) -> tuple[str, dict[str, Any]]:
     """Return the kind of values, none of which is missing, and how they are read."""
     types = needed("pandas.api.types")
     options: dict[str, Any]
-    if types.is_bool_dtype(present) or set(map(type, present[:100])) <= {bool, np.bool_}:
+    if types.is_bool_dtype(present) or all(map(types.is_bool, present[:100])):
         kind, options = "category", {}
     elif types.is_datetime64_any_dtype(present):
         kind, options = "date", {"format": None}
