@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn import config_context
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -154,6 +155,9 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
         raise TypeError("The frame comes first: table_pipeline(frame, estimator).")
     if isinstance(estimator, type):
         raise TypeError(f"estimator must be an instance: {estimator.__name__}(), not the class.")
+    if estimator is not None and not hasattr(estimator, "fit"):
+        such = "a clusterer such as MaxMarginClustering(3)"
+        raise TypeError(f"estimator must be {such}, got {estimator!r}.")
     columns = table_columns(frame, kinds)
     return Pipeline([("columns", column_transformer(columns)), ("cluster", estimator)])
 
@@ -200,10 +204,15 @@ def column_transformer(columns: list[Column]) -> ColumnTransformer:
 class TableColumns(ColumnTransformer):
     """Features of the columns of a table, with a warning of cells that cannot be read."""
 
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Set the container of the features; inside, words are found in arrays and stay there."""
+        return super(ColumnTransformer, self).set_output(transform=transform)
+
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit on a table and return its features."""
         frame = _checked_frame(X)
-        features = super().fit_transform(X, y, **params)
+        with config_context(transform_output="default"):
+            features = super().fit_transform(X, y, **params)
         _warn_of_unread(self, frame, new=False)
         return features
 
@@ -213,7 +222,8 @@ class TableColumns(ColumnTransformer):
         frame = _checked_frame(X)
         wanted = dict.fromkeys(name for _, names in _read_by(self) for name in names)
         refuse_absent(wanted, frame.columns, "the table", mixed=True)
-        features = super().transform(X, **params)
+        with config_context(transform_output="default"):
+            features = super().transform(X, **params)
         _warn_of_unread(self, frame, new=True)
         return features
 
@@ -330,7 +340,7 @@ def _noted(
         form = f" ({options['format']})" if options["format"] else ""
         return Column(name, kind, True, f"{told}{form}{missing}", options)
     if kind == "text":
-        texts = Strings("").transform(values)
+        texts = Strings("").read(values)
         try:
             count = len(tf_idf().fit(texts).vocabulary_)
         except ValueError:  # no word is left
@@ -395,7 +405,7 @@ def _is_id(name: str, numbers: np.ndarray) -> bool:
 # -- the steps -------------------------------------------------------------------------------------
 
 
-class _Columns(TransformerMixin, BaseEstimator):
+class _Columns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """A step without fitted state that reads one column after the other."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -495,6 +505,15 @@ class DateParts(TransformerMixin, BaseEstimator):
         if self.missing:
             parts.append(np.isnan(days).astype(np.float64))
         return np.nan_to_num(np.column_stack(parts))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features: that of the column, and what of the date it is."""
+        (name,) = ["x0"] if input_features is None else input_features
+        parts = ["days"]
+        parts += ["cos_month", "sin_month"] if self.has_months_ else []
+        parts += ["cos_time", "sin_time"] if self.has_hours_ else []
+        parts += ["missing"] if self.missing else []
+        return np.array([f"{name}_{part}" for part in parts], dtype=object)
 
     def _dates(self, X: Any) -> Any:
         pd = needed("pandas")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn import config_context
 
 import maxmargin
 from maxmargin import MaxMarginClustering, choose_n_clusters, table_pipeline
@@ -346,6 +347,8 @@ def test_kinds_can_be_given_and_are_checked(run, capsys):
         table_pipeline([1], None)
     with pytest.raises(TypeError, match=r"an instance: MaxMarginClustering\(\), not the"):
         table_pipeline(frame, MaxMarginClustering)
+    with pytest.raises(TypeError, match=r"a clusterer such as MaxMarginClustering\(3\), got 3"):
+        table_pipeline(frame, 3)
     with pytest.raises(TypeError, match="The frame comes first"):
         table_pipeline(MaxMarginClustering(), frame)
     with pytest.raises(ValueError, match="no column can be clustered"):
@@ -479,6 +482,34 @@ def test_one_cluster_has_neither_margins_nor_confidence(run):
     told = run("fit n.npy --memory 2GiB --out b.csv")
     assert told["confidence"] == [None] and told["n_clusters"] == 1
     assert Path("b.csv").read_text().splitlines()[1].startswith("0,0,,")
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_features_have_names(container):
+    needed = pytest.importorskip(container)
+    _, frame = census(40)
+    frame["since"] = pd.to_datetime(frame["since"]) + pd.Timedelta(hours=1) * (frame.index % 24)
+    frame.loc[3, "since"] = frame.loc[5, "hours"] = None
+    frame.index = frame.index[::-1] + 7
+    pipe = table_pipeline(frame, MaxMarginClustering(**SETTINGS), {"weight": "log"}).fit(frame)
+    plain, labels = pipe[:-1].transform(frame), pipe[-1].labels_
+    names = pipe[:-1].get_feature_names_out().tolist()
+    assert len(set(names)) == len(names) == plain.shape[1]
+    ours = {"number 0__hours", "number 1__weight", "missing 0__missingindicator_hours"}
+    dates = {f"date since__since_{part}" for part in ("days", "cos_month", "sin_time", "missing")}
+    assert ours | dates | {"text job__textaxes0"} <= set(names)
+    pipe[:-1].set_output(transform=container)
+    named = pipe[:-1].transform(frame)
+    assert isinstance(named, needed.DataFrame) and list(named.columns) == names
+    np.testing.assert_array_equal(named.to_numpy(), plain)
+    if container == "pandas":
+        assert named.index.equals(frame.index)
+    again = pipe.set_output(transform=container).fit(frame)
+    assert again[-1].labels_.tolist() == labels.tolist() == again.predict(frame).tolist()
+    assert list(again[-1].feature_names_in_) == names
+    with config_context(transform_output=container):
+        again = table_pipeline(frame, MaxMarginClustering(**SETTINGS)).fit(frame)
+        assert list(again[:-1].transform(frame).columns) == list(again[-1].feature_names_in_)
 
 
 def test_number_formats():
