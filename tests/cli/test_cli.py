@@ -386,7 +386,8 @@ def test_bad_usage_is_code_2(folder, run, line, message):
     [
         ("fit none.csv -k 2", "none.csv does not exist"),
         ("fit d.csv -k 2 --drop a,b,c", "no column can be clustered ('who': names the rows)"),
-        ("fit d.csv -k 41 --drop who", "n_clusters=41"),
+        ("fit d.csv -k 41 --drop who", "d.csv has 40 rows, fewer than -k 41. Ask for fewer"),
+        ("fit d.csv -k 3 --drop who --max-samples 2", "--max-samples 2 is less than -k 3"),
         ("fit d.csv -k 2 --drop whom", "Did you mean 'who'?"),
         ("label d.csv -k 2 --drop a;b", "Separate the names by commas: a,b"),
         ("predict none.skops d.csv", "none.skops does not exist"),

@@ -435,7 +435,8 @@ def test_fit_warns_of_codes_of_missing_values_but_not_of_repeated_rows(run):
     age[3], age[8] = 999, -999
     pd.DataFrame({"age": age, "noise": np.tile(NOISE, 2)}).to_csv("d.csv", index=False)
     (told,) = run("fit d.csv -k 2 --n-resamples 0")["warnings"]
-    assert told.startswith("column 'age' has 2 values very far from the rest, such as 999. Leave")
+    more = "(maxmargin check d.csv says more)"
+    assert told == f"column 'age' has 2 values very far from the rest, such as 999 {more}"
     found = {told["what"]: told["level"] for told in run("check d.csv")["findings"]}
     assert found["rows that repeat an earlier one: 34 of 72"] == "note"
 
@@ -510,6 +511,35 @@ def test_features_have_names(container):
     with config_context(transform_output=container):
         again = table_pipeline(frame, MaxMarginClustering(**SETTINGS)).fit(frame)
         assert list(again[:-1].transform(frame).columns) == list(again[-1].feature_names_in_)
+
+
+def test_errors_of_options_are_told_alone(run, capsys):
+    age = [999, *AGE[1:]]
+    pd.DataFrame({"age": age, "town": TOWN, "x": NOISE}).to_csv("d.csv", index=False)
+    np.save("d.npy", np.column_stack([AGE, NOISE]))
+    commands = "fit d.csv -k 99", "label d.csv -k 99", "fit d.npy -k 99 --memory 2GiB"
+    for command in (*commands, "fit d.csv -k 1 --partial-labels town"):
+        assert cli.main(command.split()) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and "fewer" in error, error
+
+
+def test_the_library_speaks_of_options(run, monkeypatch):
+    def fit(self, X, y=None, **known):
+        warnings.warn("Uncertain. report_ says why.", UserWarning, stacklevel=2)
+        return original(self, X, y, **known)
+
+    original = MaxMarginClustering.fit
+    pd.DataFrame({"x": NOISE, "y": NOISE[::-1]}).to_csv("n.csv", index=False)
+    told = run("fit n.csv")["warnings"]
+    assert told[-1].endswith("all labels are 0. Give -k to divide the rows anyway.")
+    monkeypatch.setattr(MaxMarginClustering, "fit", fit)
+    pd.DataFrame({"age": AGE, "pay": PAY, "x": NOISE}).to_csv("p.csv", index=False)
+    told = run("fit p.csv -k 2 --n-resamples 0")
+    assert "Uncertain. The report says why." in told["warnings"]
+    assert any("--kernel rbf keeps them" in line for line in told["report"])
+    told = run("fit p.csv -k 8 --method alternating --balance 0 --standardize")["warnings"]
+    assert any("raise --balance" in line for line in told), told
 
 
 def test_number_formats():

@@ -14,7 +14,7 @@ from typing import Any
 from maxmargin._files import DataError, needed
 
 from . import UsageError
-from .data import reading
+from .data import check_number, reading
 
 # Passes over all rows that a fit takes, about: centring, cuts until the gap closes, final labels.
 FIRST_PASSES, PASSES_PER_CLUSTER = 8, 2
@@ -135,6 +135,7 @@ def fit_blocks(args: argparse.Namespace, estimator: Any) -> Any:
     import numpy as np
 
     rows = open_data(args, estimator)
+    check_number(args, rows.shape[0])
     if args.dask is None:
         with shown_progress(rows, args.n_clusters or 2):
             estimator.fit(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -26,8 +26,6 @@ from maxmargin._files import (
 from . import UsageError
 
 OUTPUTS = {"out": "labels", "model": "model", "plot": "picture"}
-TYPED = {"n_clusters": "-k", "max_samples": "--max-samples", "partial_labels": "--partial-labels",
-         "report_": "the report"}  # fmt: skip
 LISTED, LISTED_CLUSTERS = 30, 20  # columns, clusters: more are not listed
 PICTURE_SUFFIXES = (".png", ".pdf", ".svg")
 
@@ -112,6 +110,14 @@ class Rows:
     id_name: str
     labels: Any
     source: str
+    warnings: tuple[str, ...] = ()
+
+    def warn(self) -> None:
+        """Warn of what ``check`` finds; errors about options are to be raised before."""
+        if self.warnings:  # The fit warns of cells that are no number again, without their places.
+            warnings.filterwarnings("ignore", message=r"column .* with no (positive )?number")
+        for told in self.warnings:
+            warnings.warn(told, UserWarning, stacklevel=2)
 
     def pipeline(self, estimator: Any) -> Any:
         """Return the model: the estimator, after what prepares the rows."""
@@ -123,7 +129,10 @@ class Rows:
 
 
 def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None = None) -> Rows:
-    """Read DATA for a fit, and decide what becomes of its columns."""
+    """Read DATA for a fit, and decide what becomes of its columns.
+
+    What it warns of is told by the method `warn`, after options have been checked.
+    """
     from scipy import sparse
     from sklearn.preprocessing import StandardScaler
 
@@ -132,6 +141,7 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
 
     table = read_table(args.data, label_column=label_column, **reading(args))
     id_name, frame = args.id_column or "id", table.X
+    check_number(args, len(frame) if hasattr(frame, "iloc") else frame.shape[0])
     if not hasattr(frame, "iloc"):
         if args.column or args.text:
             option = "--column" if args.column else "--text"
@@ -151,7 +161,7 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
             f"Say how to use one, for example --column {columns[0].name}=category",
         )
     wanted = [column for column in columns if kinds.get(column.name) != "drop"]
-    _warn_of_findings(args, frame, wanted, table.ids)
+    found = tuple(_warnings(args, frame, wanted, table.ids))
     zero_one = any(c.used and (c.kind == "category" or c.options.get("missing")) for c in columns)
     if zero_one and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
         estimator.spreads = False  # gaps between the rows of 0/1 columns are not those of clusters
@@ -159,7 +169,14 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
     steps = prepared_by(columns, args.standardize)
     plain = steps is None
     X = plain_rows(frame[used], table.column_names is not None) if plain else frame[used]
-    return Rows(X, steps, columns, ids, id_name, table.labels, table.source)
+    return Rows(X, steps, columns, ids, id_name, table.labels, table.source, found)
+
+
+def check_number(args: argparse.Namespace, n_rows: int) -> None:
+    """Refuse more clusters than rows."""
+    if n_rows < (args.n_clusters or 1):
+        what = f"{args.data} has {plural(n_rows, 'row')}, fewer than -k {args.n_clusters}"
+        raise DataError(what, "Ask for fewer clusters")
 
 
 def prepared_by(columns: list[Any], standardize: bool) -> Any:
@@ -180,19 +197,21 @@ def found_ids(others: Any, ids: Any, id_name: str) -> tuple[Any, str]:
     return others[named.name].to_numpy(dtype=object), named.name
 
 
-def _warn_of_findings(args: argparse.Namespace, frame: Any, columns: list[Any], ids: Any) -> None:
-    """Warn of what ``check`` finds; of scales only if the method does not choose them itself."""
+def _warnings(args: argparse.Namespace, frame: Any, columns: list[Any], ids: Any) -> Iterator[str]:
+    """Yield warnings of ``check``; of scales only if the method does not choose them itself."""
     from maxmargin._data.sheet import Wish
-    from maxmargin._findings import SCALES, Origin, inspect_frame
+    from maxmargin._findings import FAR_OUT, SCALES, Origin, inspect_frame
 
     read = reading(args) | {"label_column": getattr(args, "partial_labels", None)}
     origin = Origin(Path(args.data), read.pop("format"), Wish(**read), ids)
-    # The fit warns of such cells again, without their places.
-    warnings.filterwarnings("ignore", message=r"column .* with no number")
+    chosen = getattr(args, "method", None) == "auto" or args.standardize
     for finding in inspect_frame(frame, columns, origin):
-        chosen = getattr(args, "method", None) == "auto" or args.standardize
-        if finding.level == "warning" and not (chosen and finding.what.startswith(SCALES)):
-            warnings.warn(f"{finding.what}. {finding.remedy}", UserWarning, stacklevel=2)
+        if finding.level != "warning" or (chosen and finding.what.startswith(SCALES)):
+            continue
+        if FAR_OUT in finding.what:
+            yield f"{finding.what} (maxmargin check {shlex.quote(args.data)} says more)"
+        else:
+            yield f"{finding.what}. {finding.remedy}"
 
 
 def checksum(path: str) -> str:
@@ -378,17 +397,6 @@ def write_results(args: argparse.Namespace, model: Any, labels: Any, rows: Any) 
             plot_clusters(model, rows.X, labels, ax=figure.subplots())
             figure.savefig(to["plot"], dpi=150)
     return {OUTPUTS[name]: path for name, path in asked.items()}
-
-
-def as_typed(text: str) -> str:
-    """Return a sentence of an estimator with options in place of its parameters and attributes.
-
-    Examples
-    --------
-    >>> as_typed("Raise n_clusters. Column 'n_clusters' is constant.")
-    "Raise -k. Column 'n_clusters' is constant."
-    """
-    return re.sub(r"(?<![\w'])(\w+)(?![\w'=])", lambda m: TYPED.get(m[1], m[1]), text)
 
 
 def told_files(wrote: dict[str, str]) -> str:

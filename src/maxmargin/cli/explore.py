@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     data.check_outputs(args, "out", "model")
     estimator = build_estimator("auto", args.n_clusters, given_options(args, ["auto"]))
     table = data.read_data(args, estimator)
+    table.warn()
     explorer = ClusterExplorer(
         table.pipeline(estimator), table.X, images=args.image_shape, ids=table.ids,
         answers=args.answers, refit_every=args.refit, title=Path(args.data).name,

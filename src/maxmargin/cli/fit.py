@@ -83,6 +83,7 @@ def _in_memory(args: argparse.Namespace, estimator: Any) -> tuple:
     rows = data.read_data(args, estimator, args.partial_labels)
     partial, classes = _known_labels(rows, args.partial_labels, args.n_clusters)
     links = _links(args, rows)
+    rows.warn()
     model = rows.pipeline(estimator)
     start = time.perf_counter()
     with data.compile_time() as compiled:
@@ -256,7 +257,7 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         columns["most certain row"] = ["" if i is None else str(i) for i in result["exemplars"]]
     yield from data.told_clusters(result, columns)
     yield from result.get("advice", [])
-    yield from map(data.as_typed, result.get("report", []))
+    yield from result.get("report", [])
     if result["wrote"]:
         yield data.told_files(result["wrote"])
     else:

@@ -68,6 +68,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         options = {"on_conflict": "soft", **options}
     estimator = build_estimator(args.method, args.n_clusters, options)
     rows = data.read_data(args, estimator)
+    rows.warn()
     # Before the first answer there are none, as a matter of course.
     warnings.filterwarnings("ignore", message="No constraints and no partial_labels")
     steps = rows.transformer

@@ -33,8 +33,9 @@ from . import (
     segment,
     with_this_python,
 )
-from .data import as_typed, show
+from .data import show
 from .methods import did_you_mean
+from .words import in_options, options_by_parameter
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS: dict[str, ModuleType] = {
@@ -89,15 +90,17 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0 ok, 1 failed, 2 bad usage, 130 interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     told: list[Any] = []
-    with _warnings_in_one_line() as warned:
+    options: dict[str, str] = {}  # of the command, by the parameters that messages name
+    with _warnings_in_one_line(options) as warned:
         try:
-            code, result, told = _run(argv)
+            code, result, told = _run(argv, options)
         except KeyboardInterrupt:
             code, result = INTERRUPTED, {"error": "interrupted"}
         except UsageError as error:
             code, result = USAGE, {"error": str(error)}
         except (ValueError, OSError, ImportError, MemoryError) as error:
-            code, result = FAILED, {"error": str(error) or type(error).__name__}
+            what = in_options(str(error), options) or type(error).__name__
+            code, result = FAILED, {"error": what}
         except Exception as error:
             traceback.print_exc()
             what = f"{type(error).__name__}: {error} (this is a bug in maxmargin; please report it)"
@@ -116,8 +119,11 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-def _run(argv: list[str]) -> tuple[int, dict[str, Any], list[Any]]:
-    """Exit code, result and what to tell; nothing is printed before all of it has worked."""
+def _run(argv: list[str], options: dict[str, str]) -> tuple[int, dict[str, Any], list[Any]]:
+    """Exit code, result and what to tell; nothing is printed before all of it has worked.
+
+    The command's options are added to ``options``, by the parameters that they set.
+    """
     parser = make_parser(next((word for word in argv if word in COMMANDS), None))
     try:
         args, unknown = parser.parse_known_args(argv)
@@ -132,19 +138,26 @@ def _run(argv: list[str]) -> tuple[int, dict[str, Any], list[Any]]:
     if args.command is None:
         raise UsageError(f"a command is needed: {', '.join(COMMANDS)} (see maxmargin --help)")
     command = COMMANDS[args.command]
+    options |= options_by_parameter(_commands(parser)[args.command])
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing and command is not info:
         install = 'Install what commands need: pip install "maxmargin[cli]"'
         raise ImportError(f"{', '.join(missing)} cannot be found. {install}")
     with _compiling_is_told() if sys.stderr.isatty() else contextlib.nullcontext():
         result = command.run(args)
+    if "report" in result:
+        result["report"] = [in_options(line, options) for line in result["report"]]
     return OK if result.get("ok", True) else FAILED, result, list(command.tell(result))
+
+
+def _commands(parser: argparse.ArgumentParser) -> Any:
+    """Return the parsers of the commands by name."""
+    return next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction)).choices
 
 
 def _refuse(parser: argparse.ArgumentParser, name: str | None, unknown: list[str]) -> None:
     """Refuse arguments that a command does not have, and name the nearest of its options."""
-    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    known = list((commands.choices[name] if name else parser)._option_string_actions)
+    known = list((_commands(parser)[name] if name else parser)._option_string_actions)
     first = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
     near = difflib.get_close_matches(first.replace("_", "-"), known, 1, 0.8)
     near = [word for word in [OTHER_OPTIONS.get(first)] if word in known] or near
@@ -158,11 +171,11 @@ def _refuse(parser: argparse.ArgumentParser, name: str | None, unknown: list[str
 
 
 @contextlib.contextmanager
-def _warnings_in_one_line() -> Iterator[list[str]]:
+def _warnings_in_one_line(options: dict[str, str]) -> Iterator[list[str]]:
     seen: list[str] = []
 
     def show(message, category, filename, lineno, file=None, line=None):
-        text = as_typed(" ".join(str(message).split()))
+        text = in_options(" ".join(str(message).split()), options)
         if text in seen:  # several passes over the same rows
             return
         seen.append(text)

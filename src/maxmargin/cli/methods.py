@@ -83,7 +83,7 @@ def add_options(
         described = _described(cls) | ABOUT
         for name, default in options_of(method).items():
             if not only or name in only:
-                kind = f"{permitted(cls._parameter_constraints[name])} [{_word(default)}]"
+                kind = f"{permitted(cls._parameter_constraints[name])} [{word_of(default)}]"
                 values.setdefault(name, {}).setdefault(kind, []).append(method)
                 about[name] = about.get(name) or described.get(name, "")
     first = next(iter(methods))
@@ -184,7 +184,7 @@ def _value(text: str) -> Any:
     return words.get(text.lower(), text)
 
 
-def _word(value: Any) -> str:
+def word_of(value: Any) -> str:
     """Return a value as it is typed."""
     words = ((None, "none"), (True, "yes"), (False, "no"))
     return next((word for known, word in words if value is known), str(value))
@@ -235,7 +235,7 @@ def _in_words(error: str, constraints: dict[str, Any], settings: dict[str, Any])
     kinds = permitted(constraints[found[1]])
     option = "seed" if found[1] == "random_state" else found[1].replace("_", "-")
     near = did_you_mean(OTHER_WORDS.get(value, str(value)), re.split(", | or ", kinds))
-    return f"--{option} must be {kinds}, got {_word(value)!r}{near}"
+    return f"--{option} must be {kinds}, got {word_of(value)!r}{near}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
