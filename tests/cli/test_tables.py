@@ -310,6 +310,8 @@ def test_tables_are_refused_with_the_call_that_takes_them():
             function(frame)
         with pytest.raises(ValueError, match=r"contains NaN. For a table .* use .*table_pipeline"):
             function(frame[["spent"]].where(frame["spent"] > 3))
+        with pytest.raises(ValueError, match=r"contains NaN. Impute them \(sklearn.impute.Simple"):
+            function(np.where(NOISE > 0, NOISE, np.nan)[:, None])
     with pytest.raises(ValueError, match=r"'web'$"):
         choose_n_clusters(frame.to_numpy())
     prepared = table_pipeline(frame, MaxMarginClustering())[:-1].fit_transform(frame)

@@ -243,13 +243,19 @@ def check_magnitude(X: Any, n_jobs: int = 1) -> None:
 
 
 def raise_with_hint(error: Exception, X: Any, call: str) -> NoReturn:
-    """Raise an error; if it is about a DataFrame that is not numbers, with the call to use."""
+    """Raise an error; if it is about missing values or a table that is not numbers, with a remedy.
+
+    ``call`` is what takes a table.
+    """
     said = str(error).split("\n")[0]
-    if not hasattr(X, "columns") or not NOT_NUMBERS.search(said):
+    if hasattr(X, "columns") and NOT_NUMBERS.search(said):
+        remedy = f"For a table with categories, dates, text or gaps use {call}."
+    elif "NaN" in said:
+        impute = "Impute them (sklearn.impute.SimpleImputer)"
+        remedy = f"{impute}, or pass a DataFrame through table_pipeline."
+    else:
         raise error
-    raise ValueError(
-        f"{said.rstrip('.')}. For a table with categories, dates, text or gaps use {call}."
-    ) from None
+    raise ValueError(f"{said.rstrip('.')}. {remedy}") from None
 
 
 def available_memory(
