@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from ._column_kinds import MOST
+from ._column_kinds import MAX_LEVELS, MOST
 from ._data.csv_text import _layout, _records
 from ._data.formats import open_frame, open_sheet
 from ._data.opening import format_of, open_bytes
@@ -29,6 +29,7 @@ from .tables import Column, number_reader, table_columns
 _BLOCK_CELLS = 1 << 18
 NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
 SCALES, FAR_OUT = "scales differ wildly", "very far from the rest"
+NEARLY = 0.9  # share of empty cells that is told
 FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
 EXAMPLES = 3  # cells that are named
 LISTED = 5  # columns
@@ -104,6 +105,7 @@ def inspect_rows(
     path: str | os.PathLike[str],
     *,
     id_column: str | None = None,
+    label_column: str | None = None,
     drop: Sequence[str] = (),
     header: bool | None = None,
     format: str | None = None,
@@ -115,7 +117,7 @@ def inspect_rows(
     The arguments are those of `maxmargin.io.read_rows`. The first ``sample_rows`` rows are searched
     for duplicates, constant columns and scales.
     """
-    wish = Wish(id_column, None, tuple(drop), None, header)
+    wish = Wish(id_column, label_column, tuple(drop), None, header)
     columns: list[Column] = []
     try:
         kind, table = open_frame(Path(path), format, wish)
@@ -126,15 +128,38 @@ def inspect_rows(
     if table is None:
         found = [*errors(sheet), *_about_array(sheet, n_clusters, sample_rows)]
         n_rows, n_columns = sheet.X.shape
+        labels = sheet.kept.get(label_column)
     else:
         ids = table.X.pop(table.id_column).to_numpy(dtype=object) if table.id_column else []
+        labels = table.X.pop(label_column).to_numpy(dtype=object) if label_column else None
         columns = table_columns(table.X)
         n_rows, n_columns = len(table.X), sum(column.used for column in columns)
         found = [*bad_ids(ids)] if n_rows else [Finding("error", *NO_ROWS)]
         origin = Origin(Path(path), kind, wish, ids if table.id_column else None)
         found += inspect_frame(table.X, columns, origin, n_clusters, sample_rows)
+    if label_column is not None and labels is not None and n_rows:
+        found.append(known_labels(labels, label_column, n_clusters))
     found.sort(key=lambda finding: LEVELS.index(finding.level))
     return Inspection(str(path), kind, n_rows, n_columns, tuple(found), tuple(columns))
+
+
+def known_labels(values: Any, column: str, n_clusters: int | None) -> Finding:
+    """Return what is said of a column of known labels: a note, or why it cannot be used."""
+    from .io import read_labels
+
+    labels, classes = read_labels(values)
+    what = f"column {column!r} holds"
+    if not classes:
+        remedy = "Give at least one label, or leave --partial-labels out"
+        return Finding("error", f"{what} no known label", remedy)
+    named = f"({some(list(classes))})"
+    if n_clusters is not None and len(classes) > n_clusters:
+        what = f"{what} {len(classes)} different labels {named}"
+        remedy = f"Use -k {len(classes)} or more, or leave some labels empty"
+        return Finding("error", f"{what}, but -k {n_clusters} asks for fewer clusters", remedy)
+    count = f"{np.count_nonzero(labels >= 0):,} of {plural(len(labels), 'row')}"
+    classes_told = f"{len(classes)} class{'es' * (len(classes) > 1)} {named}"
+    return Finding("note", f"{what} the known labels of {count}: {classes_told}")
 
 
 def inspect_frame(
@@ -159,6 +184,8 @@ def inspect_frame(
             what = f"column {column.name!r} looks like the answer, not like a measurement"
             remedy = "Leave it out with --drop, or give it as --partial-labels"
             yield Finding("warning", what, remedy)
+        else:
+            yield from _nearly_empty(frame[column.name])
     numbers = [column for column in used if column.kind == "number"]
     yield from _far_out(some, numbers)
     yield from _no_numbers(frame, [column for column in numbers if not column.is_plain], origin)
@@ -166,6 +193,18 @@ def inspect_frame(
         X = some.to_numpy(dtype=np.float64)
         yield from _too_large(X)
         yield from _scales(*_column_ranges(X), Sheet(X, tuple(some.columns)))
+
+
+def _nearly_empty(cells: Any) -> Iterator[Finding]:
+    """Yield a warning of a column with few values: often the labels that are known."""
+    given, option = int(cells.notna().sum()), shlex.quote(str(cells.name))
+    if given <= (1 - NEARLY) * len(cells):
+        remedy = f"Leave it out with --drop {option}"
+        if cells.nunique() <= MAX_LEVELS:
+            known = f"Known labels? Use --partial-labels {option}"
+            remedy = f"{known}; else leave it out with --drop {option}"
+        what = f"column {cells.name!r} has a value in only {given:,} of {len(cells):,} rows"
+        yield Finding("warning", what, remedy)
 
 
 def _far_out(frame: Any, columns: Sequence[Column]) -> Iterator[Finding]:

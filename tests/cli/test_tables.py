@@ -544,6 +544,32 @@ def test_the_library_speaks_of_options(run, monkeypatch):
     assert any("raise --balance" in line for line in told), told
 
 
+def test_check_knows_known_labels(run, capsys):
+    frame = pd.DataFrame({"age": AGE, "x": NOISE, "my group": [""] * N, "rare": [np.nan] * N})
+    frame.loc[[0, 1], "my group"], frame["rare"] = ["young", "old"], np.where(NOISE > 1, NOISE, "")
+    frame.to_csv("d.csv", index=False)
+    for command in ("check d.csv", "fit d.csv -k 2 --n-resamples 0 --drop rare"):
+        told = run(command)
+        said = [f"{f['what']}. {f['remedy']}" for f in told.get("findings", [])] + told["warnings"]
+        assert (
+            "column 'my group' has a value in only 2 of 36 rows. Known labels? Use "
+            + ("--partial-labels 'my group'; else leave it out with --drop 'my group'")
+            in said
+        )
+    for column in ("my group", "rare", "age"):
+        assert cli.main(["check", "d.csv", "-k", "2", "--json", "--partial-labels", column]) == (
+            column != "my group"
+        )
+        told = json.loads(capsys.readouterr().out)
+        assert column not in [c["name"] for c in told["columns"]]
+        (about,) = (f for f in told["findings"] if f"{column!r} holds" in f["what"])
+        if column == "my group":
+            what = "holds the known labels of 2 of 36 rows: 2 classes (old, young)"
+            assert (about["level"], about["what"]) == ("note", f"column 'my group' {what}")
+        else:
+            assert about["what"].endswith("but -k 2 asks for fewer clusters")
+
+
 def test_number_formats():
     def numbers_of(*cells):
         frame = pd.DataFrame({"a": cells})

@@ -9,7 +9,7 @@ from typing import Any
 
 from maxmargin._files import plural
 
-from .data import add_data, reading, told_bytes, told_columns
+from .data import add_data, add_known_labels, reading, told_bytes, told_columns
 from .methods import build_estimator, positive
 
 SUMMARY = "say what is wrong with a file, and what to do about it"
@@ -19,6 +19,7 @@ EXAMPLE = "maxmargin check people.csv -k 2"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_data(parser)
+    add_known_labels(parser.add_argument)
     parser.add_argument(
         "-k", "--n-clusters", type=positive, metavar="K", help="number of clusters wanted"
     )
@@ -29,7 +30,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from maxmargin import _base
     from maxmargin._findings import inspect_rows
 
-    found = inspect_rows(args.data, n_clusters=args.n_clusters, **reading(args))
+    given = {"label_column": args.partial_labels, "n_clusters": args.n_clusters}
+    found = inspect_rows(args.data, **given, **reading(args))
     about = asdict(found)
     result = {"ok": found.usable, "data": about.pop("source"), **about}
     if found.n_rows and found.n_columns:

@@ -43,6 +43,12 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=formats, help="how to read DATA (default: by its name)")
 
 
+def add_known_labels(add: Any) -> None:
+    """Declare the column of known labels, by the method that adds arguments."""
+    known = "the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown"
+    add("--partial-labels", metavar="COLUMN", help=known)
+
+
 def add_outputs(parser: argparse.ArgumentParser, *names: str) -> None:
     """Declare where labels, the model and a picture go."""
     from maxmargin.persistence import MODEL_SUFFIXES

@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     method = f"{', '.join(METHODS)} (default: auto, which needs no settings)"
     add("--method", choices=list(METHODS), default="auto", help=method, metavar="METHOD")
     add = parser.add_argument_group("what is known about the rows").add_argument
-    known = "the column of DATA with known labels, kept fixed; empty, ? or -1 is unknown"
-    add("--partial-labels", metavar="COLUMN", help=known)
+    data.add_known_labels(add)
     links = "must-links and cannot-links between rows, as label writes them (auto, pairwise)"
     add("--links", metavar="FILE", help=links)
     data.add_columns(parser)
@@ -171,20 +170,15 @@ def _quoted(names: list[str]) -> str:
 def _known_labels(
     rows: data.Rows, column: str | None, n_clusters: int | None
 ) -> tuple[Any, tuple[str, ...]]:
+    from maxmargin._findings import known_labels
     from maxmargin.io import read_labels
 
     if column is None:
         return None, ()
-    partial, classes = read_labels(rows.labels)
-    what = f"{rows.source}: column {column!r} holds"
-    if not classes:
-        remedy = "Give at least one label, or leave --partial-labels out"
-        raise DataError(f"{what} no known label", remedy)
-    if n_clusters is not None and len(classes) > n_clusters:
-        what = f"{what} {len(classes)} different labels ({', '.join(classes[:8])})"
-        remedy = f"Use -k {len(classes)} or more, or leave some labels empty"
-        raise DataError(f"{what}, but -k {n_clusters} asks for fewer clusters", remedy)
-    return partial, classes
+    found = known_labels(rows.labels, column, n_clusters)
+    if found.level == "error":
+        raise DataError(f"{rows.source}: {found.what}", found.remedy)
+    return read_labels(rows.labels)
 
 
 def _links(args: argparse.Namespace, rows: data.Rows) -> Any:
