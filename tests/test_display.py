@@ -238,6 +238,32 @@ def test_tables_are_drawn_as_the_pipeline_prepares_them(ax):
     assert plot_clusters(model, frame, ax=ax).get_ylabel() == "margin of cluster 1"
 
 
+@pytest.mark.parametrize("columns", [2, 4])
+def test_a_few_rows_far_away_do_not_squeeze_the_picture(ax, columns):
+    X = np.tile(np.repeat(PLANE, 3, axis=0), (1, columns // 2))
+    X += 0.1 * RNG.normal(size=X.shape)
+    usual = np.ptp(X[:, 0])
+    X[[5, 50, 120], 0] = 900, 800, -700
+    model = AlternatingMarginClustering(3, random_state=0)
+    model.fit(X[X[:, 0] ** 2 < 1e4])
+    plot_clusters(model, X, ax=ax)
+    assert "3 rows outside" in legend_of(ax)
+    assert np.ptp(ax.get_xlim()) < 2 * usual
+    away = points_of(ax)["3 rows outside"]
+    assert len(away) == 3 and set(away[:, 0]) == set(ax.get_xlim())
+    inside = sum(len(part) for name, part in points_of(ax).items() if "cluster" in name)
+    assert inside == len(X) - 3
+    assert f"cluster 0: {(model.predict(X) == 0).sum()} rows" in legend_of(ax)
+
+
+def test_a_small_cluster_far_away_is_in_the_picture(ax):
+    X = np.concatenate([np.tile(TWO, (4, 1)), RNG.normal(size=(5, 2)) + 500])
+    model = AlternatingMarginClustering(3, balance=0, random_state=0).fit(X)
+    model.decision_function = lambda rows: np.eye(3)[(rows[:, 0] > 3) * 1 + (rows[:, 0] > 90)]
+    plot_clusters(model, X, ax=ax)
+    assert ax.get_xlim()[1] > 490 and not any("outside" in name for name in legend_of(ax))
+
+
 def test_many_clusters_have_many_colours():
     colours = [matplotlib.colors.to_hex(display._colour(j)) for j in range(40)]
     assert len(set(colours)) == 40

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._files import needed
+from ._files import needed, plural
 from ._steps import as_rows, column_names, last_step, prepared, quietly
+from .inspection import usual_range
 
 __all__ = ["plot_clusters", "plot_comparison", "plot_history", "plot_kernel_weights", "row_margins"]
 
@@ -21,6 +22,7 @@ INK = "#333333"
 GOLDEN = 0.6180339887  # turn of the hue whose multiples stay apart
 MAX_POINTS = 4000
 GRID = 240
+PAD = 0.06  # beside the rows, as a share of their range
 
 
 def row_margins(scores: np.ndarray) -> np.ndarray:
@@ -109,17 +111,19 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     exemplars = [rows[margins[rows].argmax()] for rows in members if len(rows)]
     if X.shape[1] == 2 and not sparse.issparse(X) and _all_numbers(X):
         points = np.asarray(X, dtype=float)
-        _draw_regions(ax, model, points)
+        ends = _ends(points, clusters)
+        _draw_regions(ax, model, ends)
         _name_axes(ax, *names)
     else:
         points, x_name, y_name = _project(_model_space(model, X), scores)
+        ends = _ends(points, clusters)
         _name_axes(ax, x_name, y_name)
         if scores.shape[1] == 2:
             ax.axhline(0, color=INK, lw=1.4, zorder=1)
             width = _margin_width(scores)
             for level in (-width, width):
                 ax.axhline(level, color=INK, lw=0.9, ls=(0, (4, 3)), zorder=1)
-    _draw_points(ax, points, colours, np.array(exemplars, dtype=int))
+    _draw_points(ax, points, colours, np.array(exemplars, dtype=int), ends)
     return ax
 
 
@@ -327,11 +331,28 @@ def _margin_width(scores: np.ndarray) -> float:
     return 0.5 if np.allclose(scores.sum(axis=1), 1.0, atol=1e-3) else 1.0
 
 
-def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
+def _ends(points: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """Return the low and the high ends of the axes: a few rows far away would squeeze the others.
+
+    An axis leaves such rows out if they take more than a third of it. At least half of the rows of
+    every cluster remain inside.
+    """
+    low, high = np.array([usual_range(column) for column in points.T]).T
+    inside = ((points >= low) & (points <= high)).all(axis=1)
+    for j in np.unique(clusters):
+        if inside[clusters == j].mean() < 0.5:
+            inside |= clusters == j
+    least, most = points.min(axis=0), points.max(axis=0)
+    low, high = points[inside].min(axis=0), points[inside].max(axis=0)
+    squeezed = high - low < (most - least) * 2 / 3
+    low, high = np.where(squeezed, low, least), np.where(squeezed, high, most)
+    pad = np.where(high > low, PAD * (high - low), 1.0)
+    return np.array([low - pad, high + pad])
+
+
+def _draw_regions(ax: Any, model: Any, ends: np.ndarray) -> None:
     """Colour the plane by cluster and draw the boundary and the margins."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    pad = np.where(high > low, 0.06 * (high - low), 1.0)
-    x, y = (np.linspace(a, b, GRID) for a, b in zip(low - pad, high + pad))
+    x, y = (np.linspace(a, b, GRID) for a, b in ends.T)
     grid = np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])
     scores = quietly(model.decision_function, grid)
     n_clusters = scores.shape[1]
@@ -353,17 +374,29 @@ def _draw_regions(ax: Any, model: Any, points: np.ndarray) -> None:
     ax.set_ylim(y[0], y[-1])
 
 
-def _draw_points(ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.ndarray) -> None:
+def _draw_points(
+    ax: Any, points: np.ndarray, labels: np.ndarray, exemplars: np.ndarray, ends: np.ndarray
+) -> None:
+    """Draw the rows; those beyond the ends of the axes at the edge, with another marker."""
     n_rows = len(points)
+    outside = ((points < ends[0]) | (points > ends[1])).any(axis=1)
+    points = np.clip(points, *ends)
     shown = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MAX_POINTS)).astype(int))
     size = float(np.clip(6000 / len(shown), 6, 34))
     for j in np.unique(labels):
-        mine = shown[labels[shown] == j]
+        mine = shown[(labels[shown] == j) & ~outside[shown]]
         # All rows, not only the plotted ones: the legend shows the size of the cluster.
         name = f"cluster {j}: {np.count_nonzero(labels == j):,} rows"
         ax.scatter(
             *points[mine].T, s=size, color=_colour(int(j)), label=name,
             edgecolors="white", linewidths=0.4 if size > 10 else 0, alpha=0.9, zorder=2,
+        )  # fmt: skip
+    if outside.any():
+        ax.set(xlim=ends[:, 0], ylim=ends[:, 1])
+        away, name = shown[outside[shown]], plural(int(outside.sum()), "row")
+        ax.scatter(
+            *points[away].T, s=40, marker="X", color=[_colour(int(j)) for j in labels[away]],
+            label=f"{name} outside", linewidths=0, clip_on=False, zorder=3,
         )  # fmt: skip
     if len(exemplars):
         ax.scatter(
