@@ -79,7 +79,8 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     model : estimator
         A fitted estimator, or a pipeline that ends in one.
     X : array-like or DataFrame of shape (n_rows, n_columns)
-        Rows as ``model.predict`` accepts them. At most 4000 of them are plotted.
+        Rows as ``model.predict`` accepts them. At most 4000 of them are plotted. A few rows far
+        from all others are drawn at the edge as crosses, if they would squeeze the picture.
     labels : ndarray of shape (n_rows,), default=None
         Colour the rows by these labels instead of their clusters.
     ax : matplotlib.axes.Axes, default=None
