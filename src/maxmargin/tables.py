@@ -106,6 +106,7 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
     frame = _frame_of(frame)
     if not isinstance(frame, needed("pandas").DataFrame):
         raise ValueError(f"frame must be a DataFrame, got {type(frame).__name__}.")
+    _check_names(frame)
     kinds = dict(kinds or {})
     for name, kind in kinds.items():
         if name not in frame.columns:
@@ -115,7 +116,26 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
             raise ValueError(what + hint)
         if kind not in KINDS:
             raise ValueError(f"kinds[{name!r}] must be one of {KINDS}, got {kind!r}.")
-    return [_decided(str(name), frame[name], kinds.get(name)) for name in frame.columns]
+    return [_decided(name, frame[name], kinds.get(name)) for name in frame.columns]
+
+
+def _check_names(frame: Any) -> None:
+    """Raise an error for columns that steps of a pipeline could not find, or cannot count."""
+    other = [name for name in frame.columns if not isinstance(name, str)]
+    if other:
+        raise ValueError(
+            f"The names of columns must be strings, got {other[0]!r}. Set frame.columns = "
+            "[str(name) for name in frame.columns]."
+        )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"Several columns are named {twice!r}. Rename them or leave them out.")
+    for name in frame.select_dtypes("object"):
+        if any(isinstance(cell, list | dict | set | np.ndarray) for cell in frame[name]):
+            raise ValueError(
+                f"Column {name!r} has lists, dicts or arrays as cells. Make columns of their "
+                "values, or leave it out."
+            )
 
 
 def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None = None) -> Pipeline:

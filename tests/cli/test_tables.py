@@ -707,3 +707,18 @@ def test_messages_in_python():
     with pytest.raises(AttributeError, match="n_resamples > 0"):
         _ = MaxMarginClustering(2, **quick).fit(X).confidence_
     assert maxmargin.PairQueries.__name__ == "PairQueries"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.set_axis(range(2), axis=1), r"must be strings, got 0. Set frame"),
+        (lambda frame: frame.set_axis(["a", "a"], axis=1), "Several columns are named 'a'"),
+        (lambda frame: frame.assign(b=[[1], [2]] * 10), "Column 'b' has lists, dicts or arrays"),
+    ],
+    ids=["numbers", "twice", "lists"],
+)
+def test_columns_that_cannot_be_used_are_refused_by_name(change, message):
+    frame = change(pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"]))
+    with pytest.raises(ValueError, match=message):
+        table_pipeline(frame, MaxMarginClustering(2))
