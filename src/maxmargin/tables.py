@@ -130,7 +130,7 @@ def _check_names(frame: Any) -> None:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"Several columns are named {twice!r}. Rename them or leave them out.")
-    for name in frame.columns[frame.dtypes == object]:
+    for name in frame.columns[[dtype.kind == "O" for dtype in frame.dtypes]]:
         if any(isinstance(cell, list | dict | set | np.ndarray) for cell in frame[name]):
             raise ValueError(
                 f"Column {name!r} has lists, dicts or arrays as cells. Make columns of their "
