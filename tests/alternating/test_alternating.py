@@ -18,8 +18,7 @@ from maxmargin import (
     LeastSquaresMarginClustering,
 )
 from maxmargin._core.descent import descend
-from maxmargin._core.ridge import factorise, fit_squared
-from maxmargin._core.rows import Rows
+from maxmargin._core.rows import Rows, factorise, fit_squared
 from maxmargin._core.size_floor import (
     LOSSES,
     Sizes,

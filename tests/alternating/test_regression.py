@@ -8,8 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVC, SVR
 
-from maxmargin._core.ridge import factorise, fit_squared
-from maxmargin._core.rows import Rows
+from maxmargin._core.rows import Rows, factorise, fit_squared
 from maxmargin._core.size_floor import loss_kinks, row_losses
 from maxmargin.alternating import _regression as regression
 from maxmargin.alternating._regression import (

@@ -22,6 +22,7 @@ from scipy import sparse
 
 from .._data.source import TILE, BlockFunc, BlockResult, Columns, MemoryRows, Pass, RowSource
 from ._numba import csr_scores, csr_weighted_sum
+from .lapack import eigh
 
 # Centring in the products, x'w - o'w, loses precision if the offset is much larger than the rows.
 FAR, FAR32 = 1e4, 10.0
@@ -285,22 +286,64 @@ def weighted_gram(rows: Rows, weights: np.ndarray) -> np.ndarray:
 
 def gram_block(block: Block, parts: Any) -> BlockResult:
     """Block function: weighted products of columns."""
+    weights = parts[0]
     if block.is_sparse:
-        return (), _csr_gram(block, parts[0])
+        data = block.data.astype(np.float64)
+        gram = (data.T @ data.multiply(weights[:, None]).tocsr()).toarray()
+        if block.offset is not None:
+            # sum w (x - o)(x - o)' = X'WX - m o' - o m' + W o o'  with  m = X'w
+            cross = np.outer(data.T @ weights, block.offset)
+            gram += weights.sum() * np.outer(block.offset, block.offset) - cross - cross.T
+        return (), np.asarray(gram * block.scale**2)
     total = 0.0
     for where, tile in block.tiles():
         Z = tile.values
-        weighted = Z * block.xp.asarray(parts[0][where, None], dtype=Z.dtype)
+        weighted = Z * block.xp.asarray(weights[where, None], dtype=Z.dtype)
         total = total + block.xp.asarray(weighted.T @ Z, dtype=block.xp.float64)
     return (), total
 
 
-def _csr_gram(block: Block, weights: np.ndarray) -> np.ndarray:
-    data = block.data.astype(np.float64)
-    gram = (data.T @ data.multiply(weights[:, None]).tocsr()).toarray()
-    if block.offset is not None:
-        # sum w (x - o)(x - o)' = X'WX - m o' - o m' + W o o'  with  m = X'w
-        mass = data.T @ weights
-        cross = np.outer(mass, block.offset)
-        gram += weights.sum() * np.outer(block.offset, block.offset) - cross - cross.T
-    return np.asarray(gram * block.scale**2)
+# -- ridge regressions on one factorisation --------------------------------------------------------
+#
+#     min over w, b of   alpha/2 |w|^2 + sum_i share_i (y_i - w'z_i - b)^2
+#
+# with centred features (of others the result is only a start) and shares that add up to one. The
+# spectrum of Z' diag(share) Z is computed once; it serves every alpha and labelling.
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Centred rows, their shares and the spectrum of their covariance."""
+
+    rows: Rows
+    shares: np.ndarray
+    eigenvalues: np.ndarray
+    eigenvectors: np.ndarray
+
+    @property
+    def noise(self) -> float:
+        """Precision to which the eigenvalues are known."""
+        return float(np.finfo(self.rows.dtype).eps * self.eigenvalues.max(initial=0.0))
+
+    def ridge(self, right_sides: np.ndarray, shrinkage: float | np.ndarray) -> np.ndarray:
+        """``right_sides (Z' diag(share) Z + shrinkage I)^-1``, a row and a shrinkage each."""
+        V, lam = self.eigenvectors, self.eigenvalues
+        # A smaller shrinkage would amplify rounding errors of the eigenvalues.
+        shrinkage = np.reshape(np.maximum(shrinkage, self.noise), (-1, 1))
+        return np.asarray(((right_sides @ V) / (lam + shrinkage)) @ V.T)
+
+
+def factorise(rows: Rows, weights: np.ndarray) -> Factor:
+    """Spectrum of the weighted covariance of centred rows."""
+    shares = weights / weights.sum()
+    lam, V = eigh(weighted_gram(rows, shares))
+    return Factor(rows, shares, np.maximum(lam, 0.0), V)
+
+
+def fit_squared(factor: Factor, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """LS-SVM with loss (f - y)^2 on each of m columns of targets: coefficients (m, r), biases (m,).
+
+    Centred features keep the two apart.
+    """
+    codes = factor.shares[:, None] * targets
+    return factor.ridge(weighted_sum(factor.rows, codes), 0.5 * alpha), codes.sum(axis=0)

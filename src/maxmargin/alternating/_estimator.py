@@ -15,7 +15,7 @@ from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.features import KERNELS, evaluate_kernel
 from .._core.model import Model
-from .._core.ridge import factorise
+from .._core.rows import factorise
 from .._core.size_floor import LOSSES, row_losses, size_floor
 from .._core.tree import recursive_splits, sides_of
 from ._joint import Task, joint_search

@@ -26,8 +26,7 @@ from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER
 from .._core.features import centred_rows
 from .._core.init import kmeans, label_starts, named, sampled_rows
-from .._core.ridge import Factor, factorise, fit_squared
-from .._core.rows import Rows, scores
+from .._core.rows import Factor, Rows, factorise, fit_squared, scores
 from .._core.size_floor import (
     divergence_prices,
     floor_prices,

@@ -17,8 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
-from .._core.ridge import Factor
-from .._core.rows import Block, added, concat, sum_block
+from .._core.rows import Block, Factor, added, concat, sum_block
 from .._data.source import BlockResult
 from ._numba import admm_rule, gap_rule
 

@@ -18,8 +18,7 @@ from scipy.sparse.linalg import ArpackError, eigsh
 from .._core.descent import Outcome, descend
 from .._core.features import centred_rows, evaluate_kernel, median_distance
 from .._core.init import kmeans
-from .._core.ridge import Factor, factorise, fit_squared
-from .._core.rows import Rows, scores, weighted_sum
+from .._core.rows import Factor, Rows, factorise, fit_squared, scores, weighted_sum
 from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split
 from .._core.tree import OFF_FLOOR, SplitState, in_root_features
 from .._data.source import RowSource

@@ -34,8 +34,7 @@ from .._core.init import (
     label_starts,
     sampled_rows,
 )
-from .._core.ridge import Factor, factorise, fit_squared
-from .._core.rows import Rows, cluster_means, scores
+from .._core.rows import Factor, Rows, cluster_means, factorise, fit_squared, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence, strong_enough
 from .._data.source import RowSource, SchedulerLost
 from .._threads import in_order, run_all
