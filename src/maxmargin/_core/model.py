@@ -150,11 +150,8 @@ def cluster_scores(split_scores: Any, paths: np.ndarray, xp: Any = np) -> Any:
     """
     columns = []
     for path in paths:
-        used = np.flatnonzero(path)
-        signed = [split_scores[:, int(s)] * float(path[s]) for s in used]
-        if not signed:
-            signed = [xp.zeros_like(split_scores[:, 0])] if split_scores.shape[1] else []
-        columns.append(xp.min(xp.stack(signed), axis=0) if signed else np.zeros(len(split_scores)))
+        signed = [split_scores[:, s] * float(path[s]) for s in np.flatnonzero(path).tolist()]
+        columns.append(xp.min(xp.stack(signed), axis=0))
     return xp.stack(columns, axis=1)
 
 
