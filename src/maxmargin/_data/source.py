@@ -171,7 +171,10 @@ class MemoryRows(LocalRows):
     def take(self, rows: Any) -> Any:
         """Return the chosen rows; ranges are not copied."""
         if not isinstance(rows, slice):
-            return chosen_rows(self.X, rows)
+            numbered = isinstance(rows, np.ndarray) and rows.dtype.kind == "i"
+            if numbered and isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous:
+                return np.asarray(self.X).take(rows, axis=0)  # in a third of the time
+            return self.X[rows]
         start, stop, step = rows.indices(self.shape[0])
         if start == 0 and stop == self.shape[0] and step == 1:
             return self.X
@@ -185,27 +188,13 @@ class MemoryRows(LocalRows):
 
     def part(self, rows: np.ndarray) -> MemoryRows:
         """Return the chosen rows."""
-        return self if len(rows) == self.shape[0] else MemoryRows(chosen_rows(self.X, rows))
+        return self if len(rows) == self.shape[0] else MemoryRows(self.take(rows))
 
     sample = part
 
     def columns(self, chosen: Any) -> MemoryRows:
         """Return the same rows with some of the columns."""
         return MemoryRows(self.X[:, chosen])
-
-
-def chosen_rows(X: Any, rows: Any) -> Any:
-    """Return the chosen rows of an array or CSR matrix.
-
-    Examples
-    --------
-    >>> chosen_rows(np.arange(6.0).reshape(3, 2), np.array([0, 2])).tolist()
-    [[0.0, 1.0], [4.0, 5.0]]
-    """
-    numbered = isinstance(rows, np.ndarray) and rows.dtype.kind == "i"
-    if numbered and isinstance(X, np.ndarray) and X.flags.c_contiguous:
-        return np.asarray(X).take(rows, axis=0)  # in a third of the time
-    return X[rows]
 
 
 def blocks(n_rows: int) -> list[slice]:
