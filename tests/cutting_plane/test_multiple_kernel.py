@@ -350,7 +350,7 @@ def test_a_trivial_model_is_said_to_be_one():
         (["linear", (slice(0, 0), "rbf")], r"kernels\[1\] sees no column"),
         ([([9], "rbf")], "column 9"),
         ([(["a"], "rbf")], "no column names"),
-        (["precomputed"], "needs 20 columns, got 4"),
+        (["precomputed"], r"kernels\[0\].*square matrix at fit, got shape \(20, 4\)"),
         ([("rbf", {"width": 0})], "width must be a number above 0"),
         ([("rbf", {"gamma": -1.0})], "gamma must be a number above 0"),
         ([("poly", {"degree": "a"})], "degree must be a number"),

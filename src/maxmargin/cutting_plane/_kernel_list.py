@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from .._core.features import (
     AUTO_RANK,
@@ -61,11 +60,7 @@ class FeatureStack:
     landmarks: tuple[()] = ()
     scale: float = 1.0
     kernel: str = "several"
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """Parameters of the stack itself: none."""
-        return {}
+    params: ClassVar[dict[str, Any]] = {}
 
     @property
     def dtype(self) -> np.dtype:
@@ -180,7 +175,10 @@ def read_kernels(kernels: Any, X: RowSource, names: Names) -> list[KernelSpec]:
         while name in taken:
             name, copy = f"{spec.name} ({copy})", copy + 1
         if spec.kernel == "precomputed":
-            _check_matrix(spec.of(X).take(slice(None)), f"kernels[{number}]", X.shape[0])
+            try:
+                check_precomputed(spec.of(X).take(slice(None)))
+            except ValueError as error:
+                raise ValueError(f"kernels[{number}]: {error}") from None
         found.append(replace(spec, name=name))
     return found
 
@@ -279,15 +277,3 @@ def _column_numbers(columns: Any, where: str, width: int, names: Names) -> np.nd
         )
     return numbers % width
 
-
-def _check_matrix(K: Any, where: str, n: int) -> None:
-    if sparse.issparse(K):
-        raise ValueError(f"{where}: precomputed kernels must be dense.")
-    if K.shape[1] != n:
-        raise ValueError(
-            f"{where}: a precomputed kernel of {n} rows needs {n} columns, got {K.shape[1]}."
-        )
-    try:
-        check_precomputed(K)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
