@@ -35,71 +35,31 @@ Model = tuple[np.ndarray, np.ndarray]  # coefficients (k, r) and intercepts (k,)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of one pass over the rows at a given W.
+    """Result of one pass over the rows at a given W."""
 
-    Attributes
-    ----------
-    model : tuple of ndarray
-        W: coefficients (k, r) and intercepts (k,).
-    size_prices, floor_prices : ndarray of shape (k,)
-        Prices for even sizes and for the size floor, added to the scores when labels are chosen.
-    loss : float
-        Mean hinge loss for the labels of the pass.
-    sizes : ndarray of shape (k,)
-        Weight of every cluster.
-    vector : ndarray of shape (k, r)
-        A_c of the most violated constraint.
-    gain : float
-        g_c of the most violated constraint.
-    shares : ndarray of shape (k,)
-        A_c of a constant feature of value 1, for the intercepts.
-    labels, codes : column of n entries
-        Stored with the rows.
-    moves : tuple of ndarray or None
-        Changes of the vectors (m, k * r), gains (m,) and shares (m, k) of the earlier cuts under
-        the new labels; None if no row changes cluster, or labels are fixed.
-    """
-
-    model: Model
+    model: Model  # W
+    # (k,): prices for even sizes and for the size floor, added to the scores to choose labels
     size_prices: np.ndarray
     floor_prices: np.ndarray
-    loss: float
-    sizes: np.ndarray
-    vector: np.ndarray
-    gain: float
-    shares: np.ndarray
+    loss: float  # mean hinge loss for the labels of the pass
+    sizes: np.ndarray  # (k,): weight of every cluster
+    vector: np.ndarray  # (k, r): A_c of the most violated constraint
+    gain: float  # its g_c
+    shares: np.ndarray  # (k,): its A_c of a constant feature of value 1, for the intercepts
+    # columns of n entries, stored with the rows
     labels: Any
     codes: Any
+    # changes of the vectors (m, k * r), gains (m,) and shares (m, k) of the earlier cuts under the
+    # new labels; None if no row changes cluster, or labels are fixed
     moves: tuple[np.ndarray, np.ndarray, np.ndarray] | None
 
 
 class LabelledCuts:
     """Labels, and the cuts of their mean hinge loss.
 
-    Parameters
-    ----------
-    rows : Rows
-    weights : ndarray of shape (n,)
-    known : ndarray of shape (n,)
-        Known cluster of each row, -1 if unknown.
-    n_clusters : int
-    blocks : tuple of slices, optional
-        Features whose products are kept apart, such as those of one kernel.
-    constant : float
-        Value of a constant feature after the others, whose coefficients give the intercepts; 0 for
-        none.
-
-    Attributes
-    ----------
-    labels : column of n entries
-    pool : CutPool
-    codes : list of columns of n entries
-    origins : list
-        Model at which each cut was found.
-    shares : ndarray of shape (m, k)
-        ``Evaluation.shares`` of every cut.
-    n_passes : int
-        Passes over the rows so far.
+    ``known`` is the known cluster of each row, -1 if unknown. ``blocks`` are features whose
+    products are kept apart, such as those of one kernel. ``constant`` is the value of a constant
+    feature after the others, whose coefficients give the intercepts; 0 for none.
     """
 
     def __init__(
@@ -125,10 +85,10 @@ class LabelledCuts:
         if columns and constant:
             columns.append(np.arange(places.size, width))
         self.pool = CutPool(width, tuple(columns) or None)
-        self.codes: list[Any] = []
-        self.origins: list[Model] = []
-        self.shares = np.zeros((0, n_clusters))
-        self.n_passes = 0
+        self.codes: list[Any] = []  # columns of n entries
+        self.origins: list[Model] = []  # model at which each cut was found
+        self.shares = np.zeros((0, n_clusters))  # ``Evaluation.shares`` of every cut
+        self.n_passes = 0  # over the rows so far
 
     @property
     def vectors(self) -> np.ndarray:

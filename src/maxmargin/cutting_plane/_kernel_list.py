@@ -276,4 +276,3 @@ def _column_numbers(columns: Any, where: str, width: int, names: Names) -> np.nd
             f"{where}: column {int(np.abs(numbers).max())} of an X with {width} columns."
         )
     return numbers % width
-

@@ -78,34 +78,21 @@ class Task:
 
 
 class Problem:
-    """Labels, their cuts, and the best model so far, on given rows.
-
-    Attributes
-    ----------
-    model : tuple of ndarray
-        Coefficients (k, r) and intercepts (k,).
-    prices, floor_prices : ndarray of shape (k,)
-        Added to the model's scores to predict labels; the part that enforces the size floor.
-    pool_model : tuple of ndarray
-        The solution of (20): the best model if the cuts of the pool were all constraints.
-    objective, bound : float
-        Objective of the labels at ``model``, and a lower bound on F of the labels.
-    history : list of float
-        Objective after every pass.
-    reason : str or None
-        Why to stop; None to go on.
-    """
+    """Labels, their cuts, and the best model so far, on given rows."""
 
     def __init__(self, cuts: LabelledCuts, task: Task, penalty: Penalty | None = None):
         self.cuts, self.task = cuts, task
         self.penalty = task.penalty if penalty is None else penalty
+        # Added to the model's scores to predict labels; the part that enforces the size floor.
         self.prices = self.floor_prices = np.zeros(cuts.k)
         self.model: Model = np.zeros((cuts.k, cuts.rows.shape[1])), np.zeros(cuts.k)
+        # The solution of (20): the best model if the cuts of the pool were all constraints.
         self.pool_model: Model = self.model
+        # Of the labels at ``model``, and a lower bound on F of the labels.
         self.objective, self.bound = np.inf, -np.inf
         self.sizes = np.zeros(cuts.k)
-        self.history: list[float] = []
-        self.reason: str | None = None
+        self.history: list[float] = []  # objective after every pass
+        self.reason: str | None = None  # why to stop
 
     @property
     def gap(self) -> float:
