@@ -248,11 +248,9 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         return "precomputed" not in [k for k in map(kernel_of, listed) if isinstance(k, str)]
 
     def estimate_memory(self, n_samples: int, n_features: int, in_blocks: bool = False) -> int:
-        count = (
-            {"default": 3, "paper": 3}.get(self.kernels, 1)
-            if isinstance(self.kernels, str)
-            else len(self.kernels)
-        )
+        count = len(self.kernels)
+        if isinstance(self.kernels, str):
+            count = 1 if self.kernels == "precomputed" else 3
         rank = {"auto": 100, None: 512}.get(self.n_components, self.n_components)
         stored = 0 if in_blocks else 8 * n_samples * min(rank, n_samples) * (count + 1)
         return int(stored + 100 * n_samples)
