@@ -292,12 +292,7 @@ def settled_groups(links: Links, known: np.ndarray) -> Groups:
 
     Links are used in the order of falling weight, must-links first among equal ones. A link is left
     out if those used before it, or known labels, imply the opposite. (That k clusters may be too
-    few for the cannot-links is not examined.)
-
-    Parameters
-    ----------
-    known : ndarray of shape (n,)
-        Known labels, -1 if unknown.
+    few for the cannot-links is not examined.) ``known`` (n,) are known labels, -1 if unknown.
 
     Examples
     --------

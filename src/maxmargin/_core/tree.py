@@ -41,19 +41,11 @@ def grow_tree(
 ) -> Tree:
     """Split the leaf of highest priority until there are k.
 
-    Parameters
-    ----------
-    floor : float
-        Least weight of a cluster. While the leaves together have room for k clusters, one of them
-        can be split.
-    split : callable
-        ``split(rows, clusters) -> (signs, model)`` for the row numbers of a leaf, whose two sides
-        must together have room for that many clusters.
-    scatter : callable
-        ``scatter(rows) -> float``: 0 for equal rows, which are not split.
-    priority : callable, optional
-        ``priority(rows, room) -> float``, where ``room`` is the number of clusters that fit; the
-        scatter by default. Leaves that mix known classes come first.
+    ``floor`` is the least weight of a cluster: while the leaves together have room for k clusters,
+    one of them can be split. ``split(rows, clusters) -> (signs, model)`` gets the row numbers of a
+    leaf, whose two sides must together have room for that many clusters. ``scatter(rows)`` is 0 for
+    equal rows, which are not split. ``priority(rows, room)``, where ``room`` is the number of
+    clusters that fit, is the scatter by default. Leaves that mix known classes come first.
 
     Examples
     --------

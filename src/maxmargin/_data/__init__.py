@@ -13,12 +13,7 @@ from .torch import to_host as to_host
 def row_source(X: Any, lazy: bool = False) -> Any:
     """Return the source of rows that are not a plain array; None for anything else.
 
-    Parameters
-    ----------
-    X : object
-        What a user passed as rows.
-    lazy : bool
-        Whether nothing of a dask array may be computed.
+    If ``lazy``, nothing of a dask array is computed.
     """
     if isinstance(X, RowSource):
         return X

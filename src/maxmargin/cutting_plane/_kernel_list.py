@@ -154,13 +154,7 @@ def fit_stack(
 def read_kernels(kernels: Any, X: RowSource, names: Names) -> list[KernelSpec]:
     """Return the specifications of a user's list of kernels.
 
-    Parameters
-    ----------
-    kernels : list
-        Each a name, a callable, (name, parameters), or (columns, any of these).
-    X : RowSource of shape (n, d)
-    names : sequence of str or None
-        Names of the columns of X, if it has any.
+    Each is a name, a callable, (name, parameters), or (columns, any of these).
     """
     if isinstance(kernels, str) or not hasattr(kernels, "__len__") or len(kernels) == 0:
         raise ValueError(

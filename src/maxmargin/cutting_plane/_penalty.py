@@ -211,21 +211,10 @@ def solve_weights(
     For any a, ``max over beta of beta'q = |q|``, the norm dual to p. So the multipliers a of the QP
     at beta are feasible in the dual, and ``(|q| - beta'q) / 2`` is the gap of beta.
 
-    Parameters
-    ----------
-    grams : ndarray of shape (M, m, m)
-        Products of the cuts in each kernel's features, divided by alpha.
-    gains : ndarray of shape (m,)
-    p : float
-        Norm of the weights.
-    multipliers, weights : ndarray, optional
-        Where to start.
-    tol : float
-        Gap to reach, relative to the value.
-    rounds : int
-        Most QPs.
-    constant : ndarray of shape (m, m), optional
-        Products of the cuts in the intercepts' feature, whose weight is 1.
+    ``grams`` (M, m, m) are products of the cuts in each kernel's features, and ``constant`` (m, m)
+    those in the intercepts' feature, whose weight is 1; all are divided by alpha. The search starts
+    from ``multipliers`` and ``weights``, and ends at the gap ``tol``, relative to the value, or
+    after solving ``rounds`` QPs.
 
     Examples
     --------
