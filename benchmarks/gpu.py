@@ -22,7 +22,7 @@ from maxmargin import (
 )
 from maxmargin._data import row_source
 from maxmargin._data.triton import fused_cut_pass
-from maxmargin.cutting_plane._device import _plain_pass
+from maxmargin.cutting_plane._cuts import _plain_pass
 from maxmargin.least_squares._settings import Settings
 from maxmargin.least_squares._similarity import device_similarity, kernel_map, make_similarity
 from maxmargin.metrics import adjusted_rand_score

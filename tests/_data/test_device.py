@@ -31,8 +31,7 @@ from maxmargin._core.rows import Block, Rows, cluster_means, scores, weighted_gr
 from maxmargin._data.source import MemoryRows
 from maxmargin._data.torch import DeviceRows, TensorRows, as_tensor, is_tensor
 from maxmargin.constraints import PairwiseConstraints
-from maxmargin.cutting_plane._cuts import LabelledCuts
-from maxmargin.cutting_plane._device import device_pass
+from maxmargin.cutting_plane._cuts import LabelledCuts, device_pass
 from maxmargin.cutting_plane._search import SAMPLE_ROWS
 from maxmargin.least_squares._similarity import kernel_map, make_similarity
 from maxmargin.metrics import adjusted_rand_score

@@ -23,7 +23,7 @@ in the paper                               here
 (2), (3) unknown labels                    ``_search.Problem.descend``, ``relabel_every_pass``; the
                                            objective is ``Problem._value``
 (4), (10) labels                           ``_numba.cut_rule``; of rows on a device
-                                           ``_device.device_pass``, ``_data.triton.fused_cut_pass``
+                                           ``_cuts.device_pass``, ``_data.triton.fused_cut_pass``
 (5) - (9), (12) hinge loss of a row        ``_numba.cut_rule``
 (13) mean hinge loss                       ``_cuts.Evaluation.loss``
 (11) one slack, (k + 1)^n constraints c    ``_cuts.LabelledCuts``; its codes are c
@@ -38,7 +38,7 @@ in the paper                               here
 (18), (19) linearised constraints          A_c and g_c of a new cut: ``_numba.cut_rule``, in
                                            ``LabelledCuts.evaluate``; their change under new labels:
                                            ``_numba.moved_rule``, ``csr_move_pass``, of rows on a
-                                           device ``_device.device_moves``; applied by
+                                           device ``_cuts.device_moves``; applied by
                                            ``LabelledCuts.adopt``
 (20)                                       ``_penalty.Ridge.solve``
 dual of (20)                               ``_core.qp.CutPool.solve``, ``solve_qp``
