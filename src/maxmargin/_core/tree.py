@@ -10,10 +10,10 @@ import numpy as np
 
 from .dedup import FitInput
 from .descent import CALLBACK, CONVERGED, MAX_ITER, STALLED, TIME, Outcome
-from .features import centred_rows
+from .features import centre_of, centred_rows
 from .init import kmeans
 from .model import Model, falling_sizes
-from .rows import Rows, weighted_sum
+from .rows import Rows
 from .size_floor import Sizes, size_floor
 
 OFF_FLOOR = 1e3  # added to the objective of a labelling that misses the size floor
@@ -289,8 +289,7 @@ def sides_of(
         sides[labels >= 0] = -1
     elif len(classes) > 1:
         members = [rows.take(indices[labels == c]) for c in classes]
-        shares = [np.full((part.shape[0], 1), 1.0 / part.shape[0]) for part in members]
-        means = np.stack([weighted_sum(*pair)[0] for pair in zip(members, shares)])
+        means = np.stack([centre_of(part, np.ones(part.shape[0])) for part in members])
         for label, side in zip(classes, two_groups(means, int(rng.integers(2**31 - 1)))):
             sides[labels == label] = side
     return sides

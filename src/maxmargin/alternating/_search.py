@@ -232,8 +232,8 @@ def _carried_cut(points: Any, problem: Problem, settings: Settings) -> np.ndarra
         return signs
     targets = np.zeros(n)
     targets[few] = some * signs / some.sum()
-    right_side = weighted_sum(factor.rows, targets[:, None])
-    coef = factor.ridge(right_side, shrinkage_for(factor.eigenvalues, CARRY_DOF))
+    shrinkage = shrinkage_for(factor.eigenvalues, CARRY_DOF)
+    coef = factor.ridge(weighted_sum(factor.rows, targets), shrinkage)
     return np.where(scores(factor.rows, coef)[:, 0] > 0, 1, -1).astype(np.int8)
 
 

@@ -11,9 +11,8 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
-from .._core.features import KERNELS
+from .._core.features import KERNELS, centre_of
 from .._core.model import Model
-from .._core.rows import weighted_sum
 from .._core.size_floor import size_floor
 from .._data.source import RowSource
 from ._cuts import LabelledCuts
@@ -267,7 +266,7 @@ def intercept_terms(
     constant = CONSTANT if intercept and bound is None else 0.0
     if bound is None or estimator.center:
         return bound, None, constant
-    mean = weighted_sum(rows, (weights / weights.sum())[:, None])[0]
+    mean = centre_of(rows, weights)
     if np.linalg.norm(mean) <= ZERO_MEAN * np.finfo(rows.dtype).eps:
         return None, None, constant  # all mean scores are zero: (16) holds for any W
     return bound, mean, constant
