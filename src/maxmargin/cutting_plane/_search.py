@@ -286,7 +286,7 @@ class Problem:
         """
         tau, lowest = self.task.entropy, np.inf
         size_prices = divergence_prices(self.sizes, tau)
-        for _ in range(PRICE_TRIES if tau else 1):
+        for _ in range(PRICE_TRIES):
             found = self._labelled(self.model, size_prices)
             value = self._value(found)
             if value < lowest or lowest == np.inf:

@@ -177,6 +177,7 @@ def pair_problem(
 # exactly, and moves to the best point on the way there. That line search needs no pass over the
 # rows: scores are linear in W.
 
+MOST_STEPS = 5000  # of the subgradient projection
 LOOK_AHEAD = 0.1  # a cut is taken this far beyond the best point, towards the model's minimum
 STALL = 50  # passes in which the gap must shrink by a tenth
 LINE_STEPS, FLAT = 12, 0.1  # a line search ends where the slope is a tenth of the first one
@@ -206,7 +207,6 @@ def solve_subgradient(
     rng: np.random.Generator,
     *,
     tol: float = 0.01,
-    max_passes: int = 5_000,
 ) -> Solution:
     """Algorithm 2: W <- projection of W - (1 / (alpha r)) subgradient, r = 1, 2, ...
 
@@ -217,7 +217,7 @@ def solve_subgradient(
     W = rng.normal(size=(problem.k, problem.rows.shape[1]))
     W *= radius * rng.random() / max(float(np.linalg.norm(W)), 1e-300)
     converged = False
-    for r in range(1, max_passes + 1):
+    for r in range(1, MOST_STEPS + 1):
         _, codes = problem.risk(problem.scores(W), at)
         gradient = problem.alpha * W + weighted_sum(problem.rows, codes)
         new = W - gradient / (problem.alpha * r)
