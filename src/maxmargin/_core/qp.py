@@ -170,14 +170,10 @@ def _balanced(gram: np.ndarray, gains: np.ndarray, balance: ScoreBalance) -> _Pr
 
 
 class CutPool:
-    """Cuts with their products, in blocks of columns.
+    """Cuts of vectors of length ``width``, with their products.
 
-    Parameters
-    ----------
-    width : int
-        Length of the cuts' vectors.
-    blocks : sequence of slices or index arrays, optional
-        Columns whose products are kept apart, such as those of one kernel; all by default.
+    ``blocks`` are the columns (slices or index arrays) whose products are kept apart, such as those
+    of one kernel; all by default.
 
     Examples
     --------
