@@ -389,6 +389,17 @@ def test_bad_constraints_are_named(odd_even):
         PairwiseMarginClustering(2).fit(X, constraints=[(0, 1)])
 
 
+def test_known_labels_passed_as_y_are_told(blobs):
+    X = blobs[0]
+    links = PairwiseConstraints(len(X), must_link=[(0, 1)])
+    model = PairwiseMarginClustering(2, alpha=0.01, random_state=0)
+    with pytest.warns(UserWarning, match="as partial_labels") as told:
+        model.fit(X, np.where(np.arange(len(X)) < 3, 0, -1), constraints=links)
+    assert told[0].filename == __file__
+    with pytest.raises(ValueError, match="whole number, got True"):
+        model.set_params(n_clusters=True).fit(X, constraints=links)
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_must_links_alone_do_not_collapse(blobs, k):
     X, y = blobs

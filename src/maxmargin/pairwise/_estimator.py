@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions, with_callbacks
-from .._core.dedup import FitInput
+from .._core.dedup import FitInput, check_no_labels
 from .._core.init import held_labels, kmeans_partition
 from .._core.links import Links
 from .._core.model import Model, host_labels
@@ -226,6 +226,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
             The fitted estimator.
         """
         self._validate_params()
+        check_no_labels(y, self.n_clusters)
         return self._fit(X, sample_weight, partial_labels, constraints)
 
     def _label_attributes(self, labels, found, rows, data, model: Model) -> dict[str, Any]:
