@@ -14,7 +14,7 @@ from typing import Any
 from maxmargin._files import atomic_write
 
 from . import with_this_python
-from .data import Rows, compile_time, table_of, told_files, write_results
+from .data import Rows, compile_time, say, table_of, told_files, write_results
 
 SUMMARY = "cluster handwritten digits beside k-means, without labels and with twenty"
 EXAMPLE = "maxmargin demo --out demo"
@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Cluster the digits, learn from twenty labels, and write what was found."""
+    say("clustering handwritten digits: about 10 seconds, 20 the first time (code is compiled) ...")
     import sklearn.cluster  # noqa: F401 - what is imported later is not limited
 
     from maxmargin._threads import one_thread
