@@ -1,6 +1,10 @@
 """Sphinx settings: ``.venv/bin/sphinx-build -W -j 2 docs docs/_build``."""
 
+import re
 from pathlib import Path
+
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
 
 import maxmargin
 
@@ -14,7 +18,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
@@ -45,6 +48,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
 }
 
+html_math_renderer = "mathml"  # needs no network, as MathJax does
 html_theme = "pydata_sphinx_theme"
 html_title = "maxmargin"
 html_static_path = ["_static"]
@@ -66,5 +70,22 @@ def skip_inherited(app, what, name, obj, skip, options):
     return skip or (getattr(obj, "__module__", None) or "").startswith("sklearn")
 
 
+def gallery_links(app, docname, source):
+    """On the site, lead from an example's file, to which pages link in the repository, to its page."""
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+/\w+)\.py\)", r"](auto_examples/\1.rst)", source[0])
+
+
+def mathml(display):
+    """Return a visitor that writes a formula as MathML."""
+
+    def visit(self, node):
+        self.body.append(convert(node.astext(), display=display))
+        raise SkipNode
+
+    return visit
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))
+    app.connect("source-read", gallery_links)
     app.connect("autodoc-skip-member", skip_inherited)
