@@ -71,7 +71,7 @@ def skip_inherited(app, what, name, obj, skip, options):
 
 
 def gallery_links(app, docname, source):
-    """On the site, lead from an example's file, to which pages link in the repository, to its page."""
+    """Turn links to the file of an example, as in the repository, into links to its page."""
     source[0] = re.sub(r"\]\(\.\./examples/(\w+/\w+)\.py\)", r"](auto_examples/\1.rst)", source[0])
 
 

@@ -105,6 +105,10 @@ class TimeLimit:
     seconds : float
         Wall-clock time after which the fit stops at the end of its current iteration.
 
+    See Also
+    --------
+    MaxMarginClustering : Has the parameter time_budget.
+
     Examples
     --------
     >>> from maxmargin import AlternatingMarginClustering, TimeLimit

@@ -74,6 +74,19 @@ class ClusterNumberChoice:
     support : ndarray of shape (n_k,) or None
         With an estimator: fraction of bootstrap samples of the subsamples for which the rule
         chooses this k.
+
+    See Also
+    --------
+    maxmargin.choose_n_clusters : Choose the number of clusters.
+
+    Examples
+    --------
+    >>> from maxmargin import choose_n_clusters
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=4, cluster_std=0.5, random_state=1)
+    >>> choice = choose_n_clusters(X, random_state=0)
+    >>> choice.n_clusters, choice.candidates, choice.uncertain
+    (4, (4,), False)
     """
 
     n_clusters: int

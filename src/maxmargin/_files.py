@@ -24,6 +24,10 @@ class DataError(ValueError):
     remedy : str
         What to do about it.
 
+    See Also
+    --------
+    maxmargin.io.read_rows : Raises it for a file that cannot be read.
+
     Examples
     --------
     >>> from maxmargin._files import DataError

@@ -63,6 +63,11 @@ def implied_classes(constraints: PairwiseConstraints, n_clusters: int) -> np.nda
     ndarray of shape (n_samples,) or None
         Classes, -1 if unknown; None if fewer than ``n_clusters`` such groups are known.
 
+    See Also
+    --------
+    maxmargin.PairQueries : Ask a person about pairs of rows.
+    maxmargin.PairwiseConstraints : Must-links and cannot-links.
+
     Examples
     --------
     >>> links = PairwiseConstraints(5, must_link=[(0, 1)], cannot_link=[(1, 2), (3, 2)])
@@ -98,6 +103,12 @@ class PairQueries:
         "random" suggests random pairs, for comparison.
     random_state : int, RandomState instance or None, default=None
         Seed of the suggestions.
+
+    See Also
+    --------
+    LabelQueries : Ask for the class of a row.
+    PairwiseConstraints : The answers as constraints.
+    maxmargin.active.implied_classes : The classes that the answers imply.
 
     Examples
     --------
@@ -286,6 +297,11 @@ class LabelQueries:
         Rows and their classes, in the order of the answers; -1 for "don't know".
     statement : str or None
         Why no more questions are suggested; None as long as there are some.
+
+    See Also
+    --------
+    PairQueries : Ask whether two rows belong together.
+    MaxMarginClustering : Takes the answers as partial_labels.
 
     Examples
     --------

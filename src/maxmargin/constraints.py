@@ -41,6 +41,20 @@ class ContradictionError(ValueError):
     ----------
     contradiction : Contradiction
         Links that contradict each other; kept as an attribute.
+
+    See Also
+    --------
+    PairwiseConstraints.check : Raises it.
+    maxmargin.constraints.Contradiction : The links that contradict each other.
+
+    Examples
+    --------
+    >>> links = PairwiseConstraints(3, must_link=[(0, 1), (1, 2)], cannot_link=[(0, 2)])
+    >>> try:
+    ...     links.check()
+    ... except ContradictionError as error:
+    ...     print(error.contradiction.kind)
+    chain
     """
 
     def __init__(self, contradiction: Contradiction) -> None:
@@ -72,6 +86,12 @@ class PairwiseConstraints:
         Their weights.
     shape : tuple
         ``(n_samples,)``: links are indexed like an array with one entry for each row.
+
+    See Also
+    --------
+    MaxMarginClustering : Takes up to about a hundred constraints.
+    PairwiseMarginClustering : Learns from hundreds of constraints.
+    PairQueries : Ask a person about pairs of rows.
 
     Examples
     --------

@@ -40,6 +40,10 @@ def row_margins(scores: np.ndarray) -> np.ndarray:
     ndarray of shape (n_rows,)
         Margins, never negative; the score itself if there is only one cluster.
 
+    See Also
+    --------
+    maxmargin.display.plot_clusters : Plot the clusters of a model.
+
     Examples
     --------
     >>> import numpy as np
@@ -90,6 +94,10 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     -------
     matplotlib.axes.Axes
         The axes.
+
+    See Also
+    --------
+    maxmargin.report : A page about the clusters.
 
     Examples
     --------
@@ -143,6 +151,10 @@ def plot_history(model: Any, ax: Any = None) -> Any:
     matplotlib.axes.Axes
         The axes.
 
+    See Also
+    --------
+    maxmargin.TimeLimit : Stop a fit after some seconds.
+
     Examples
     --------
     >>> from types import SimpleNamespace
@@ -189,6 +201,10 @@ def plot_comparison(
     -------
     matplotlib.axes.Axes
         The axes.
+
+    See Also
+    --------
+    maxmargin.display.plot_clusters : Plot the clusters of one model.
 
     Examples
     --------
@@ -441,6 +457,10 @@ def plot_kernel_weights(model: Any, ax: Any = None) -> Any:
     -------
     matplotlib.axes.Axes
         The axes.
+
+    See Also
+    --------
+    maxmargin.MultipleKernelMarginClustering : Learns the weights.
 
     Examples
     --------

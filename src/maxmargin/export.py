@@ -49,6 +49,10 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
         If the model cannot be exported: other kernels, fits with known labels, and pipelines with
         other steps, such as those of :func:`table_pipeline`.
 
+    See Also
+    --------
+    maxmargin.persistence.save_model : Save a model for Python.
+
     Examples
     --------
     >>> from maxmargin import AlternatingMarginClustering, to_onnx

@@ -143,6 +143,11 @@ def describe_clusters(
         deviation, and those whose importance is at least 0.1: they "matter", though the average
         of the cluster differs little, for example because it lies between the others.
 
+    See Also
+    --------
+    explain_clusters : The figures behind the sentences.
+    report : A page about the clusters.
+
     Examples
     --------
     >>> from maxmargin import MaxMarginClustering

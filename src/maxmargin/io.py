@@ -50,6 +50,22 @@ class Table:
         The values of the label column, if one was requested.
     source : str
         The file's name.
+
+    See Also
+    --------
+    maxmargin.io.read_rows : Read numbers.
+    maxmargin.io.read_table : Read columns of any type.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.io import read_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "sizes.csv")
+    ...     _ = path.write_text("name,width\\nA,1.5\\nB,2\\n")
+    ...     table = read_rows(path, id_column="name")
+    >>> table.X.tolist(), table.ids.tolist(), table.column_names
+    ([[1.5], [2.0]], ['A', 'B'], ('width',))
     """
 
     X: Any
@@ -107,6 +123,11 @@ def read_rows(
     DataError
         If the file cannot be used; the message contains the reason and a remedy.
 
+    See Also
+    --------
+    maxmargin.io.read_table : Columns of any type.
+    maxmargin.open_rows : Rows of a file larger than memory.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -161,6 +182,11 @@ def read_table(
         the file has no names, columns are called ``"1"``, ``"2"`` and so on, and `column_names` is
         None.
 
+    See Also
+    --------
+    maxmargin.table_pipeline : Prepare the columns and cluster.
+    maxmargin.io.read_rows : Numbers only.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -209,6 +235,11 @@ def open_rows(
         Rows that ``fit`` and ``predict`` accept in place of an array; ``to_dask()`` returns them
         as a dask array, for a cluster.
 
+    See Also
+    --------
+    maxmargin.io.read_rows : Read a file into memory.
+    CuttingPlaneMarginClustering : Fits such rows in a few passes.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -241,6 +272,11 @@ def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
         0, 1, ... in the order of `classes`, -1 where unknown.
     classes : tuple of str
         The names found, sorted; by value if all of them are numbers.
+
+    See Also
+    --------
+    maxmargin.io.read_table : Read the column with the labels.
+    maxmargin.io.write_labels : Write labels.
 
     Examples
     --------
@@ -294,6 +330,10 @@ def write_labels(
         The name of each row.
     id_name : str, default="id"
         The header above the ids.
+
+    See Also
+    --------
+    maxmargin.io.read_table : Read the file again.
 
     Examples
     --------

@@ -64,6 +64,11 @@ def clustering_accuracy(y_true, labels, mapping: str = "one-to-one") -> float:
     float
         Accuracy between 0 and 1.
 
+    See Also
+    --------
+    clustering_error : One minus the accuracy.
+    sklearn.metrics.adjusted_rand_score : Agreement adjusted for chance.
+
     Examples
     --------
     >>> clustering_accuracy([0, 0, 0, 1], [1, 1, 0, 0])
@@ -90,6 +95,11 @@ def clustering_error(y_true, labels, mapping: str = "one-to-one") -> float:
     float
         Error between 0 and 1.
 
+    See Also
+    --------
+    clustering_accuracy : One minus the error.
+    balanced_clustering_error : The mean of the classes' errors.
+
     Examples
     --------
     >>> clustering_error([0, 0, 1, 1], [1, 1, 1, 0])
@@ -114,6 +124,10 @@ def balanced_clustering_error(y_true, labels, mapping: str = "one-to-one") -> fl
     -------
     float
         Error between 0 and 1.
+
+    See Also
+    --------
+    clustering_error : The error over all rows.
 
     Examples
     --------
@@ -140,6 +154,10 @@ def rand_index(y_true, labels) -> float:
     float
         Rand index between 0 and 1.
 
+    See Also
+    --------
+    sklearn.metrics.adjusted_rand_score : The Rand index adjusted for chance.
+
     Examples
     --------
     >>> rand_index([0, 0, 1, 1], [0, 0, 1, 1])
@@ -162,6 +180,10 @@ def normalized_mutual_info(y_true, labels) -> float:
     -------
     float
         NMI between 0 and 1.
+
+    See Also
+    --------
+    sklearn.metrics.normalized_mutual_info_score : Other averages of the entropies.
 
     Examples
     --------

@@ -41,6 +41,19 @@ class ParameterChoice:
     table : list of dict
         For each setting: gamma, ridge, stability (mean adjusted Rand index between restarts),
         leave_one_out (accuracy of the best restart) and score, their product.
+
+    See Also
+    --------
+    maxmargin.select_parameters : Choose gamma and ridge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, _ = make_moons(100, noise=0.05, random_state=0)
+    >>> grid = {"gamma": [1.0, 10.0], "ridge": [1.0]}
+    >>> choice = select_parameters(X, 2, grid, random_state=0)
+    >>> sorted(choice.best), len(choice.table)
+    (['gamma', 'ridge'], 2)
     """
 
     best: dict[str, float]
@@ -95,6 +108,12 @@ def select_parameters(
     -------
     ParameterChoice
         The best setting and the scores of all.
+
+    See Also
+    --------
+    LeastSquaresMarginClustering : The estimator whose parameters are chosen.
+    maxmargin.model_selection.ParameterChoice : The result.
+    choose_n_clusters : Choose the number of clusters.
 
     Examples
     --------
@@ -201,6 +220,12 @@ def choose_n_clusters(
     -------
     ClusterNumberChoice
         The number, the curve that it was chosen from, and whether the choice is uncertain.
+
+    See Also
+    --------
+    MaxMarginClustering : Chooses the number in the same way if it is not given.
+    maxmargin.model_selection.ClusterNumberChoice : The result.
+    select_parameters : Choose gamma and ridge for a given number.
 
     Examples
     --------

@@ -79,6 +79,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     path : path
         ``.skops`` (recommended: safe to load), or ``.joblib`` or ``.pkl`` (a pickle).
 
+    See Also
+    --------
+    maxmargin.persistence.load_model : Load the file.
+    maxmargin.to_onnx : Export for programs in other languages.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -141,6 +146,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ------
     DataError
         If the file is missing, truncated, not a model, or contains types that are not trusted.
+
+    See Also
+    --------
+    maxmargin.persistence.save_model : Save a model.
 
     Examples
     --------

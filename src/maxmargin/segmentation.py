@@ -64,6 +64,16 @@ class Segmentation:
         Fraction of the visible pixels in each segment.
     model : estimator or None
         The estimator that labelled the pixels.
+
+    See Also
+    --------
+    maxmargin.segment_image : Segment an image.
+
+    Examples
+    --------
+    >>> found = segment_image(np.array([[0, 0, 200]], np.uint8))
+    >>> found.labels.tolist(), found.shares.round(2).tolist()
+    ([[0, 0, 1]], [0.67, 0.33])
     """
 
     pixels: np.ndarray
@@ -169,6 +179,11 @@ def segment_image(
     Segmentation
         The segments.
 
+    See Also
+    --------
+    maxmargin.segmentation.kmeans_segments : The same by k-means.
+    maxmargin.segmentation.Segmentation : The result.
+
     Examples
     --------
     >>> from sklearn.datasets import load_sample_image
@@ -210,6 +225,10 @@ def kmeans_segments(
     -------
     Segmentation
         The segments.
+
+    See Also
+    --------
+    maxmargin.segment_image : The same by the margin.
 
     Examples
     --------

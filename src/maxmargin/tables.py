@@ -64,6 +64,18 @@ class Column:
         How its values are read: format of numbers or dates, number of words.
     is_id : bool
         Whether it names the rows.
+
+    See Also
+    --------
+    maxmargin.tables.table_columns : What becomes of each column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from maxmargin.tables import table_columns
+    >>> column = table_columns(pd.DataFrame({"town": ["Oslo", "Rome"] * 4}))[0]
+    >>> column.name, column.kind, column.used
+    ('town', 'category', True)
     """
 
     name: str
@@ -94,6 +106,11 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
     -------
     list of Column
         One decision for each column, in order.
+
+    See Also
+    --------
+    maxmargin.table_pipeline : Prepare the columns and cluster.
+    maxmargin.tables.Column : What is said of a column.
 
     Examples
     --------
@@ -159,6 +176,12 @@ def table_pipeline(frame: Any, estimator: Any, kinds: Mapping[str, str] | None =
         may have missing values, levels that were not seen, and other columns. Fitted attributes
         are those of the last step, ``pipe[-1].labels_``; known labels and constraints are passed
         on as ``pipe.fit(frame, cluster__partial_labels=known)``.
+
+    See Also
+    --------
+    maxmargin.tables.table_columns : What becomes of each column.
+    maxmargin.describe_clusters : What makes each cluster, by the columns of the table.
+    maxmargin.io.read_table : Read a table from a file.
 
     Examples
     --------

@@ -174,6 +174,19 @@ class Contradiction:
         Number of rows.
     n_clusters : int or None
         Number of clusters that is too small; None for a chain.
+
+    See Also
+    --------
+    maxmargin.PairwiseConstraints.contradiction : Find a contradiction.
+    maxmargin.constraints.ContradictionError : The error that has it.
+
+    Examples
+    --------
+    >>> from maxmargin import PairwiseConstraints
+    >>> links = PairwiseConstraints(3, must_link=[(0, 1), (1, 2)], cannot_link=[(0, 2)])
+    >>> found = links.contradiction()
+    >>> found.kind, found.rows
+    ('chain', [0, 1, 2])
     """
 
     kind: str

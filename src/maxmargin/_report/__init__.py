@@ -82,6 +82,12 @@ def report(
     Report
         With ``save(path)``, which writes one html file below 10 MB; a notebook shows it.
 
+    See Also
+    --------
+    describe_clusters : One sentence for each cluster.
+    maxmargin.display.plot_clusters : A picture of the clusters.
+    maxmargin.app.ClusterExplorer : A page on which clusters can be corrected.
+
     Examples
     --------
     >>> import maxmargin

@@ -89,6 +89,11 @@ class ClusterExplorer:
     labels : ndarray of shape (n_samples,)
         The clusters of the last fit; they respect what was said before it.
 
+    See Also
+    --------
+    maxmargin.report : A page that needs no server.
+    maxmargin.PairQueries : The questions without a page.
+
     Examples
     --------
     >>> from maxmargin import MaxMarginClustering

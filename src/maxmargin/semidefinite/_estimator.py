@@ -128,6 +128,11 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     n_iter_, stop_reason_
         See :class:`AlternatingMarginClustering`.
 
+    See Also
+    --------
+    MaxMarginClustering : Automatic settings, confidence and outliers.
+    LeastSquaresMarginClustering : Labels by a search, without a bound, for more rows.
+
     Notes
     -----
     In the paper's symbols, with s = ``feature_scale_``: C = 2 s^2 / (n alpha) is the bound of the
