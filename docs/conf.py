@@ -79,7 +79,8 @@ def mathml(display):
     """Return a visitor that writes a formula as MathML."""
 
     def visit(self, node):
-        self.body.append(convert(node.astext(), display=display))
+        text = node.astext().replace(r"\log", r"\,\log\,")  # browsers leave no space around it
+        self.body.append(convert(text, display=display))
         raise SkipNode
 
     return visit

@@ -80,8 +80,8 @@ def summary_line(study: Study) -> str:
     strict = ", ".join(f"{total.strictly.get(mode, 0)} {how}" for mode, how in HOW.items())
     return (
         f"{kind} the {total.figures} figures that the papers print for their own methods, "
-        f"{total.printed} rows are counted (repetitions once, rows that random labels reach not at "
-        f"all), and data are at hand for {total.with_data}: "
+        f"{total.printed} rows are counted (repetitions count once, and rows that random labels "
+        f"reach do not count), and data are at hand for {total.with_data}: "
         f"{share_line(total, LABEL_FREE)} are reached label-free, "
         f"{share_line(total, POST_HOC)} post hoc, {share_line(total, K_MEANS)} by k-means; "
         f"within a tenth of the tolerance, {strict}."

@@ -275,9 +275,8 @@ class MaxMarginClustering(BaseMarginClustering):
             ``max_samples``) are ignored.
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters: numbers from 0, or names; -1, '' or NaN if unknown. They do not change.
-            If every cluster has known labels, the model is a classifier: the labels decide how far
-            kernels, nearest neighbours and clusters found without labels are believed,
-            ``confidence_`` is the probability of the label, ``objective_`` is minus the mean log
+            If every cluster has known labels, the model is a classifier: the labels set the weights
+            of kernels, nearest neighbours and clusters found without labels, ``confidence_`` is the probability of the label, ``objective_`` is minus the mean log
             probability of the known labels by leave-one-out predictions, and there are no
             subsamples. Clusters without known labels are found by the search.
         sample_weight : array-like of shape (n_samples,), optional
@@ -433,7 +432,7 @@ class MaxMarginClustering(BaseMarginClustering):
         if len(self._paths) == 1:
             return [*sentences, ONE_CLUSTER]
         word = stability_in_words(self.stability_)
-        told = f": the mean adjusted Rand index between two subsamples is {self.stability_:.2f}"
+        told = f": the mean adjusted Rand index between two subsamples is {self.stability_:z.2f}"
         if "_certainty" in vars(self):
             share = float(np.mean(self.confidence_ > SURE))
             told += f"; {share:.0%} of the rows have a confidence above {SURE}"
@@ -445,7 +444,7 @@ class MaxMarginClustering(BaseMarginClustering):
             told = "as good as this one" if worse == "0.0%" else f"{worse} worse by the objective"
             sentences.append(
                 f"The second-best clustering is {told}. The adjusted Rand index between the two is "
-                f"{other.agreement:.2f}."
+                f"{other.agreement:z.2f}."
             )
         return sentences
 

@@ -47,7 +47,7 @@ TOPICS = (LARGEST, 45, 135)  # largest numbers to try in turn
 NOISE_LEVEL = 2.0  # separations below this do not count
 TYPICAL = 3.0  # without clusters, if there are no reference data
 FEW_VALUES = 20  # of a column that is not continuous
-LEFT_OUT = f"These falls, and their curve, leave out columns of at most {FEW_VALUES} values."
+LEFT_OUT = f"Columns of at most {FEW_VALUES} values were left out to compute these falls."
 RIVAL = 0.3  # difference of log ratios up to which another number is possible
 ABOVE_NOISE = 1.0  # standard errors above data without clusters that make one cluster uncertain
 SAMPLED_ROWS = 20  # per cluster, below which a sample may miss clusters
@@ -230,7 +230,7 @@ def _number_of_modes(rows, weights, kernel, rng, k_range, sampled: bool) -> Clus
 
 
 def _of_both(whole: ClusterNumberChoice, part: ClusterNumberChoice) -> ClusterNumberChoice:
-    """Return the larger number: columns can hide clusters, but hardly make any.
+    """Return the larger number: irrelevant columns hide clusters more often than they create any.
 
     ``whole`` is the choice by all columns, ``part`` by those of many values.
     """
@@ -240,7 +240,7 @@ def _of_both(whole: ClusterNumberChoice, part: ClusterNumberChoice) -> ClusterNu
     k, fewer = more.n_clusters, min(whole.n_clusters, part.n_clusters)
     candidates = tuple(dict.fromkeys((k, fewer, *more.candidates)))[:MOST_CANDIDATES]
     curve, null = np.asarray(more.separation), more.without_clusters[0]
-    reason = "columns can hide clusters, but hardly make any"
+    reason = "irrelevant columns often hide clusters and rarely create any"
     if len(candidates) > 2:
         reason += f"; besides, {_reason(k, curve, null)}"
     statement = (

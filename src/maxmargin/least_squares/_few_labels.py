@@ -229,7 +229,7 @@ def _sentences(parts: list[Part], models: Believed, right: float, unnamed: str |
     mixed = models.weights @ (models.mixtures / models.mixtures.sum(axis=1, keepdims=True))
     kernels, graphs, common = (mixed[family == f].sum() for f in (KERNEL, GRAPH, CLUSTERS))
     sentences = [
-        f"{len(models.left_out)} known labels decide how far similarities are believed: kernels "
+        f"{len(models.left_out)} known labels set the weights of the similarities: kernels "
         f"{kernels:.0%}, nearest neighbours {graphs:.0%}, clusters found without labels "
         f"{common:.0%}.",
         f"Leave-one-out accuracy on the known labels: {right:.0%}.",
