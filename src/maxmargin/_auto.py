@@ -276,7 +276,8 @@ class MaxMarginClustering(BaseMarginClustering):
         partial_labels : array-like of shape (n_samples,), optional
             Known clusters: numbers from 0, or names; -1, '' or NaN if unknown. They do not change.
             If every cluster has known labels, the model is a classifier: the labels set the weights
-            of kernels, nearest neighbours and clusters found without labels, ``confidence_`` is the probability of the label, ``objective_`` is minus the mean log
+            of kernels, nearest neighbours and clusters found without labels,
+            ``confidence_`` is the probability of the label, ``objective_`` is minus the mean log
             probability of the known labels by leave-one-out predictions, and there are no
             subsamples. Clusters without known labels are found by the search.
         sample_weight : array-like of shape (n_samples,), optional
