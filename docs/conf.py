@@ -79,7 +79,9 @@ def mathml(display):
     """Return a visitor that writes a formula as MathML."""
 
     def visit(self, node):
-        text = node.astext().replace(r"\log", r"\,\log\,")  # browsers leave no space around it
+        # What TeX does by itself: space around a logarithm, and limits below these operators.
+        text = node.astext().replace(r"\log", r"\,\log\,")
+        text = re.sub(r"\\(min|max)_", r"\\\1\\limits_", text)
         self.body.append(convert(text, display=display))
         raise SkipNode
 
