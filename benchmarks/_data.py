@@ -39,8 +39,10 @@ def _loaded(read):
 def table(title, columns, rows, decimals=2):
     """Print rows under a title, numbers with two decimals unless told otherwise."""
     cells = [[f"{v:.{decimals}f}" if isinstance(v, float) else str(v) for v in r] for r in rows]
-    widths = [max(len(c), *(len(r[i]) for r in cells)) for i, c in enumerate(columns)]
+    widths = [max(len(row[i]) for row in [columns, *cells]) for i in range(len(columns))]
     print(f"\n{title}")
+    if not rows:
+        print("no data: name their folder in MAXMARGIN_DATA (see reproduction/data.py)")
     for row in [columns, ["-" * w for w in widths], *cells]:
         print(
             "  ".join(
