@@ -201,9 +201,21 @@ def test_the_workflow_runs_the_steps_of_the_gate():
     versions = [c.rpartition(" ")[2] for c in PYPROJECT["project"]["classifiers"] if "3." in c]
     assert jobs["tests"]["strategy"]["matrix"]["python"] == versions
     gate = (ROOT / ".ci/run").read_text()
-    for command in ("sphinx -q -W --keep-going -j 2 docs docs/_build", ".ci/pages.py", ".ci/wheel"):
-        steps = str([job["steps"] for job in jobs.values()])
-        assert command in gate and command in steps
+    steps = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+    for command in (
+        "-m invariance --disable-warnings tests",
+        "tests/smoke.py",
+        "tests/fuzz.py --seconds 60 --jobs 2 --seed 0",
+        'tests/_data/test_device.py -k "cpu"',
+        "sphinx -q -W --keep-going -j 2 docs docs/_build",
+        ".ci/pages.py",
+        ".ci/wheel",
+        "ruff check",
+        "ruff format --check",
+        "mypy",
+        ".ci/docstrings.py",
+    ):
+        assert command in gate and any(command in step for step in steps), command
 
 
 # -- who may know what ----------------------------------------------------------------------------
