@@ -310,13 +310,15 @@ def test_a_copy_of_a_fitted_row_is_as_sure_as_that_row():
     np.testing.assert_allclose(model.confidence(digits), model.confidence_[:n], rtol=1e-6)
 
 
-def test_equal_rows_that_are_not_merged_are_equally_sure(monkeypatch):
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_equal_rows_that_are_not_merged_are_equally_sure(seed, monkeypatch):
     monkeypatch.setattr("maxmargin._core.dedup.MERGE_ROWS", 100)
-    X = np.random.default_rng(0).integers(0, 12, (600, 2)).astype(float)
-    model = MaxMarginClustering(3, max_samples=400, n_resamples=2, random_state=0).fit(X)
+    X = np.random.default_rng(seed).integers(0, 12, (600, 2)).astype(float)
+    model = MaxMarginClustering(3, max_samples=400, n_resamples=2, random_state=seed).fit(X)
     _, first, same = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    for found in (model.confidence_, model.outlier_score_):
+    for found in (model.labels_, model.confidence_, model.outlier_score_):
         np.testing.assert_allclose(found, found[first][same.ravel()], rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
     np.testing.assert_allclose(model.confidence(X), model.confidence_, rtol=1e-6)
     np.testing.assert_array_equal(model.is_outlier(X), model.is_outlier_)
 

@@ -352,17 +352,22 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
     elif connected and searched.replaced:  # the mean R would smooth them where they are close
         similarity = similarity.last_alone()
     settled = replace(problem, known=held, similarity=similarity)
-    labels, caches, prices = settle(settled, found.labels, keep=connected and searched.replaced)
-    coef, intercept = similarity.coefficients(caches, labels)
-    loo = similarity.leave_one_out(caches, labels) + prices
-    details = _details(fit, searched, labels, lead_of(loo, labels), similarity, caches)
+    targets, caches, prices = settle(settled, found.labels, keep=connected and searched.replaced)
+    coef, intercept = similarity.coefficients(caches, targets)
+    loo = similarity.leave_one_out(caches, targets) + prices
+    scores = similarity.fitted(caches, targets) + prices
+    if isinstance(fit.fmap, MixedMap):
+        # Equal rows that were not merged can have other neighbours in the graph: as for new rows,
+        # the first of them counts.
+        scores = scores[fit.fmap.own_places(fit.X)]
+    labels = keep_known(scores.argmax(axis=1), held)
+    details = _details(fit, searched, targets, labels, lead_of(loo, labels), similarity, caches)
     places = details.places(data)
     # If weights are far above the ridge, the caches are more precise than the coefficients.
     exact = len(data.inverse) <= FLOAT64_ROWS or data.weights.max() > TRUSTED * s.ridge
     exact = exact or not data.X.in_memory
     # Rows that were not in the fit are all scored again.
     exact = exact or len(chosen) < (1.0 - MOST) * len(data.inverse)
-    scores = None if exact else (details.scores + prices)[places]
     extras = {
         "leave_one_out_": float(np.average(loo.argmax(axis=1) == labels, weights=fit.weights)),
         "leave_one_out_margins_": details.margins,
@@ -382,7 +387,7 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
         history=found.history,
         n_iter=len(found.history),
         stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
-        scores=None if scores is None else np.where(places[:, None] >= 0, scores, np.nan),
+        scores=None if exact else np.where(places[:, None] >= 0, scores[places], np.nan),
         balance=s.balance if s.cluster_sizes is None else None,
         extras=extras,
         details=details,
@@ -395,7 +400,7 @@ class Details:
     """Results of a fit other than the model."""
 
     chosen: np.ndarray  # rows of the input that were in the fit
-    # labels, margins: label and leave-one-out margin of each of them
+    # labels, margins: label by the model and leave-one-out margin of each of them
     labels: np.ndarray
     margins: np.ndarray
     scores: np.ndarray  # (n_fitted, k): scores of their regressions on the clusters' indicators
@@ -476,15 +481,15 @@ class Details:
 
 
 def _details(
-    fit: Fit, searched: Searched, labels: np.ndarray, margins: np.ndarray, similarity: Any,
-    caches: np.ndarray,
+    fit: Fit, searched: Searched, targets: np.ndarray, labels: np.ndarray, margins: np.ndarray,
+    similarity: Any, caches: np.ndarray,
 ) -> Details:  # fmt: skip
     """Return the results other than the model."""
     s, found = fit.s, searched.found
     lower = [other for other in found.others if other.value < found.value]
     return Details(
         fit.chosen, labels, margins,
-        scores=similarity.fitted(caches, labels),
+        scores=similarity.fitted(caches, targets),
         others=[(1.0 - other.value / found.value, other.labels) for other in lower],
         whitened=fit.labels is not None and s.views is None,
         about_scales=fit.about_scales, connected=searched.connected is not None,
@@ -492,7 +497,7 @@ def _details(
         neighbours=getattr(similarity, "neighbours", None),
         view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fit.fmap.shares[1:])},
         by_links=searched.by_links,
-        view_fits=None if s.views is None else view_fits(similarity, caches, labels),
+        view_fits=None if s.views is None else view_fits(similarity, caches, targets),
     )  # fmt: skip
 
 
