@@ -282,6 +282,13 @@ def test_settled_labels_are_what_the_model_predicts(X):
     assert ((R.fitted(caches, labels) + prices).argmax(axis=1) == labels).all()
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_labels_that_do_not_settle_are_those_of_the_model(X, rounds):
+    problem = LabelProblem(similarity(X), 3, np.full(3, 40 / 3), 0.0, np.full(40, -1, np.int32))
+    labels, caches, _ = settle(problem, random_labels(problem, np.random.default_rng(0)), rounds)
+    np.testing.assert_array_equal(caches, problem.similarity.caches(labels, 3))
+
+
 # -- what users rely on ---------------------------------------------------------------------------
 
 

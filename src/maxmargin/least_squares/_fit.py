@@ -38,6 +38,7 @@ from ._graph import (
 )
 from ._label_search import (
     GENTLE,
+    SETTLE_ROUNDS,
     SHAKES,
     Found,
     LabelProblem,
@@ -352,7 +353,9 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
     elif connected and searched.replaced:  # the mean R would smooth them where they are close
         similarity = similarity.last_alone()
     settled = replace(problem, known=held, similarity=similarity)
-    targets, caches, prices = settle(settled, found.labels, keep=connected and searched.replaced)
+    # Connected clusters are kept, whatever the model predicts.
+    rounds = 1 if connected and searched.replaced else SETTLE_ROUNDS
+    targets, caches, prices = settle(settled, found.labels, rounds)
     coef, intercept = similarity.coefficients(caches, targets)
     loo = similarity.leave_one_out(caches, targets) + prices
     scores = similarity.fitted(caches, targets) + prices

@@ -39,6 +39,7 @@ SAME, REGROUPED, RESPLIT, N_KINDS = 0, 1, 2, 3  # perturbations of the best labe
 STEEPEST_WORK = 1 << 24  # rows times clusters looked at in one compiled call: about 0.1 s
 COARSE, FINE = (0.15, 0.5, 2.0), (0.15, 0.5, 0.8, 1.25, 2.0)  # steps in the size of a cluster
 POWER_STEPS, SPLIT_ROUNDS = 8, 10  # of a cluster in two
+SETTLE_ROUNDS = 20
 TRIES = 3  # regroupings tried in a row without success
 MIN_GAIN = 1e-6  # of J
 
@@ -424,22 +425,22 @@ def keep_known(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def settle(
-    problem: LabelProblem, labels: np.ndarray, rounds: int = 20, keep: bool = False
+    problem: LabelProblem, labels: np.ndarray, rounds: int = SETTLE_ROUNDS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return labels, caches and prices such that the model predicts the labels.
 
     The size constraints of the search become prices of the clusters. If no prices reproduce the
-    labels, the predictions replace the labels until both agree, or the prices keep the floor. With
-    ``keep`` the model of the given labels is taken, whatever it predicts.
+    labels, the predictions replace the labels until both agree, or the prices keep the floor; after
+    the last round, whatever the model of the labels predicts.
     """
     similarity = problem.similarity
-    for _ in range(rounds):
+    for left in reversed(range(rounds)):
         caches = similarity.caches(labels, problem.k)
         scores = similarity.fitted(caches, labels)
         prices = cluster_prices(scores, labels)
         new = keep_known((scores + prices).argmax(axis=1), problem.known)
         sizes = np.bincount(new, similarity.weights, minlength=problem.k)
-        if keep or (new == labels).all():
+        if left == 0 or (new == labels).all():
             break
         if (sizes < max(problem.floor, 1e-12)).any():
             least = max(problem.floor, problem.unit)
