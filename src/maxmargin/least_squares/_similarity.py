@@ -26,7 +26,6 @@ from ._settings import Settings
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
 STRIP = 256  # rows per block, to limit the memory beside the matrix
-KEPT = 32  # labels whose sums are kept
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = (
     "The kernel matrix is not positive semi-definite enough for this ridge; choose another kernel, "
@@ -47,25 +46,12 @@ class Similarity:
     # centred, so that the model has no intercept
     row_means: np.ndarray | None
     diagonal: np.ndarray | None = field(default=None, kw_only=True)  # of a matrix that is not kept
-    _kept: dict[tuple[int, bytes], np.ndarray] = field(
-        init=False, repr=False, compare=False, default_factory=dict, kw_only=True
-    )
 
     def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster.
-
-        The search comes back to the same labels: the last ones are kept.
-        """
-        labels = np.asarray(labels, np.int32)
-        key = (k, labels.tobytes())
-        found = self._kept.get(key)
-        if found is None:
-            found = np.zeros((k, len(labels)), self.matrix.dtype)
-            add_members(self.matrix, labels, found)
-            self._kept[key] = found
-            for oldest in list(self._kept)[: -min(KEPT, 1 + len(labels) // (4 * k))]:
-                self._kept.pop(oldest, None)
-        return found.copy()
+        """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
+        found = np.zeros((k, len(labels)), self.matrix.dtype)
+        add_members(self.matrix, labels.astype(np.int32, copy=False), found)
+        return found
 
     def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores (n, k) of the rows: the regression on the labels, its bias included."""
