@@ -119,7 +119,7 @@ def speed():
     rows = X[once.fitted_indices_]  # in the order of the landmarks: K must be symmetric
 
     def floor():
-        K, _ = kernel_matrix(once.feature_map_, rows, np.ones(4000), np.float32)
+        K, _ = kernel_matrix(once.feature_map_, rows, np.ones(4000), np.float32, True)
         K[np.arange(4000), np.arange(4000)] += 1
         factor, _ = lapack.spotrf(K.T, lower=1, overwrite_a=1, clean=0)
         inverse, failed = lapack.spotri(factor, lower=1, overwrite_c=1)
@@ -134,7 +134,7 @@ def speed():
 
     with threadpool_limits(1):
         floor_s, _ = best_time(floor)
-        K = kernel_matrix(once.feature_map_, rows, np.ones(4000), np.float64)[0]
+        K = kernel_matrix(once.feature_map_, rows, np.ones(4000), np.float64, True)[0]
         K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         start = np.random.RandomState(0).permutation(4000) % k
         begin = time.process_time()

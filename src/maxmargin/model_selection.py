@@ -140,7 +140,7 @@ def select_parameters(
             given = replace(settings, gamma=gamma)
             fmap = kernel_map(rows, weights, data.rng, given, given.kernels[0])
             dtype = factor_dtype(len(weights), min(ridges))
-            K, scale = kernel_matrix(fmap, rows, weights, dtype)
+            K, scale = kernel_matrix(fmap, rows, weights, dtype, settings.center)
             for ridge in ridges:
                 similarity = similarity_of(K.copy(), scale, weights, ridge, settings.center)
                 quality = _quality(similarity, data, chosen, given)

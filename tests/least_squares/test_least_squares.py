@@ -419,6 +419,15 @@ def test_low_rank_at_nearly_full_rank_is_nearly_exact():
     assert a == pytest.approx(b, abs=0.1)
 
 
+def test_select_parameters_judges_sparse_and_dense_rows_alike():
+    """Also far from the origin, where the diagonal of the linear kernel is mostly the mean's."""
+    X = np.random.default_rng(0).normal(size=(60, 4)) + 30.0
+    params = dict(grid={"gamma": [1.0]}, kernel="linear", random_state=0)
+    dense, csr = (select_parameters(rows, 2, **params).table for rows in (X, sparse.csr_array(X)))
+    for one, other in zip(dense, csr):
+        assert one == pytest.approx(other)
+
+
 def test_select_parameters_solves_moons_and_shows_its_table():
     X, y = make_moons(500, noise=0.05, random_state=0)
     grid = {"gamma": [0.01, 5.0, 20.0], "ridge": [0.25, 1.0]}

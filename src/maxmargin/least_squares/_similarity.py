@@ -142,7 +142,7 @@ def make_similarity(
     if hasattr(source, "send") and fmap.kernel in DEVICE_KERNELS:
         return device_similarity(source, fmap, X, weights, ridge, center)
     dtype = factor_dtype(len(weights), ridge)
-    K, scale = kernel_matrix(fmap, X, weights, dtype, center and fmap.kernel == "linear", n_jobs)
+    K, scale = kernel_matrix(fmap, X, weights, dtype, center, n_jobs)
     return similarity_of(K, scale, weights, ridge, center, n_jobs)
 
 
@@ -156,16 +156,12 @@ def kernel_matrix(
     X: Any,
     weights: np.ndarray,
     dtype: Any,
-    about_mean: bool = False,
+    center: bool,
     n_jobs: int = 1,
 ) -> tuple[np.ndarray, float]:
-    """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by.
-
-    ``about_mean`` takes the mean diagonal of the centred kernel, so that the result for the linear
-    kernel does not depend on the origin.
-    """
+    """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by."""
     K = filled_matrix(X.shape[0], dtype, lambda i, j: fmap.kernel_values(X[i:j]), n_jobs)
-    return K, unit_diagonal(K, weights, about_mean)
+    return K, unit_diagonal(K, weights, center and fmap.kernel == "linear")
 
 
 def filled_matrix(
@@ -182,7 +178,11 @@ def filled_matrix(
 
 
 def unit_diagonal(K: np.ndarray, weights: np.ndarray, about_mean: bool = False) -> float:
-    """Divide the kernel by its mean diagonal, in place; returns the divisor."""
+    """Divide the kernel by its mean diagonal, in place; returns the divisor.
+
+    ``about_mean`` takes the mean diagonal of the centred kernel, so that the result for the linear
+    kernel does not depend on the origin.
+    """
     share = weights / weights.sum()
     scale = float(share @ np.diag(K).astype(np.float64))
     if about_mean:
