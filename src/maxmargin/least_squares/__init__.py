@@ -40,11 +40,11 @@ balancing constraint b_c               ``balance = 1 - b_c``
 section 5, known labels                ``partial_labels``, ``partial_start``
 =====================================  =========================================================
 
-A fit, step by step: ``_fit`` (metric, search, model), ``_similarity`` and ``_graph`` (R),
-``_starts`` (initial labels, size priors), ``_connected`` (groups that are apart),
-``_label_search`` (one search) with ``_numba``, and ``_confidence`` (subsamples, outliers).
-``_links`` and ``_link_weights`` add constraints, ``_few_labels`` and ``_label_models`` known labels
-of every cluster.
+A fit, step by step: ``_settings`` (parameters), ``_fit`` (metric, search, model), ``_similarity``
+and ``_graph`` with ``_numba_kernel`` (R), ``_starts`` (initial labels, size priors), ``_connected``
+(groups that are apart), ``_label_search`` (one search) with ``_numba``, and ``_confidence``
+(subsamples, outliers). ``_links`` and ``_link_weights`` add constraints, ``_few_labels`` and
+``_label_models`` known labels of every cluster, ``_unlabelled`` clusters that have none.
 """
 
 from ._estimator import LeastSquaresMarginClustering
