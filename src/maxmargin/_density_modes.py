@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from ._core.features import evaluate_kernel, kernel_diagonal, kernel_params
 from ._data.source import MemoryRows
 from .least_squares._numba_kernel import nearest
-from .least_squares._similarity import filled_matrix, whitening_axes
+from .least_squares._similarity import STRIP, filled_matrix, whitening_axes
 
 SCALES = (7, 10)  # numbers of neighbours
 LOCAL = 7  # the neighbour whose distance is the local scale
@@ -40,7 +40,6 @@ LEAST_ROWS = 4  # of a mode
 ROWS_PER_NEIGHBOR = 4
 WHITENINGS = 2
 CLEAR = 8.0  # standard errors; more make no difference
-STRIP = 256
 
 
 def separations(X: Any, weights: np.ndarray, kernel: Any, rng: np.random.Generator) -> np.ndarray:

@@ -20,7 +20,7 @@ from ._separated_number import CHOICE_ROWS, number_of_clusters
 from ._threads import one_thread
 from .least_squares import LeastSquaresMarginClustering
 from .least_squares._label_search import label_problem, search_labels, search_settings
-from .least_squares._settings import Settings
+from .least_squares._settings import Settings, kind_of_rows
 from .least_squares._similarity import factor_dtype, kernel_map, kernel_matrix, similarity_of
 from .least_squares._starts import random_starts
 
@@ -250,8 +250,6 @@ def choose_n_clusters(
         return stable_number(X, estimator, k_range, n_subsamples, most, random_state)
     if n_subsamples is not None:
         raise ValueError(f"n_subsamples={n_subsamples!r} needs an estimator.")
-    from ._auto import kind_of_rows
-
     most = CHOICE_ROWS if max_samples is None else max_samples
     check_count("max_samples", most, 10)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -334,15 +334,10 @@ def _similarities(free: LabelFree, labelled: np.ndarray, n_jobs: int) -> Iterato
     roots = np.sqrt(weights)
     for at, fmap in enumerate(free.maps):
         rows = X.toarray() if fmap.dense and sparse.issparse(X) else X
-        neighbours = np.empty((n, fmap.n_neighbors), np.int64)
-
-        def first_kernel(i: int, j: int) -> np.ndarray:
-            K, neighbours[i:j] = fmap.kernel_and_neighbours(rows[i:j], first=i)  # noqa: B023
-            return K
-
+        K, neighbours = fmap.first_kernel(rows, dtype, n_jobs)
         for number, kernel in enumerate(fmap.kernels):
-            values = first_kernel if number == 0 else lambda i, j: kernel.kernel_values(rows[i:j])  # noqa: B023
-            K = filled_matrix(n, dtype, values, n_jobs)
+            if number > 0:
+                K = filled_matrix(n, dtype, lambda i, j: kernel.kernel_values(rows[i:j]), n_jobs)  # noqa: B023
             yield from _kernel_parts(K, share, labelled, at, number, kernel.kernel == "cosine")
         for smoothness in SMOOTHNESS[: None if at == 0 else 1]:
             S = graph_similarity(neighbours, weights, dtype.type, smoothness)

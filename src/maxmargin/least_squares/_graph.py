@@ -139,6 +139,16 @@ class MixedMap:
         nearest(2.0 * K - self.diagonal.astype(K.dtype), first, neighbours)
         return K, neighbours
 
+    def first_kernel(self, X: Any, dtype: Any, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Matrix of the first kernel between the landmarks X, and the other nearest landmarks."""
+        neighbours = np.empty((X.shape[0], self.n_neighbors), np.int64)
+
+        def strip(i: int, j: int) -> np.ndarray:
+            K, neighbours[i:j] = self.kernel_and_neighbours(X[i:j], first=i)
+            return K
+
+        return filled_matrix(X.shape[0], dtype, strip, n_jobs), neighbours
+
     def own_places(self, X: Any) -> np.ndarray:
         """The landmark that each raw row is, or -1."""
         found = np.empty(X.shape[0], np.int64)
@@ -268,13 +278,7 @@ def mixed_similarity(
 ) -> MixedSimilarity:
     """The mean R of the rows of X, which are also the landmarks of the map."""
     n, dtype = X.shape[0], factor_dtype(len(weights), ridge)
-    neighbours = np.empty((n, fmap.n_neighbors), np.int64)
-
-    def first_kernel(i: int, j: int) -> np.ndarray:
-        K, neighbours[i:j] = fmap.kernel_and_neighbours(X[i:j], first=i)
-        return K
-
-    K = filled_matrix(n, dtype, first_kernel, n_jobs)
+    K, neighbours = fmap.first_kernel(X, dtype, n_jobs)
     scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear")
     first = similarity_of(K, scale, weights, ridge, True, n_jobs)
     parts = [first]

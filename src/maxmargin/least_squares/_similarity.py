@@ -25,6 +25,7 @@ from ._settings import Settings
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
+SHRINKAGE = 0.05  # of a covariance, towards a multiple of the identity
 STRIP = 256  # rows per block, to limit the memory beside the matrix
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = (
@@ -285,7 +286,7 @@ def invert_in_place(A: np.ndarray, n_jobs: int = 1) -> None:
 
 
 def whitening_axes(
-    X: np.ndarray, labels: np.ndarray, weights: np.ndarray, shrinkage: float = 0.05
+    X: np.ndarray, labels: np.ndarray, weights: np.ndarray, shrinkage: float = SHRINKAGE
 ) -> np.ndarray:
     """Axes (d, d) in which the covariance within clusters, a little shrunk, is the identity.
 

@@ -41,13 +41,13 @@ from ._label_search import (
     search_labels,
     with_labels,
 )
-from ._similarity import similarity_of
+from ._similarity import SHRINKAGE, similarity_of
 
 AUTO_STARTS, TEMPERED_STARTS = 10, 8
+GROWTH_STEPS = 30  # of clusters from known labels
 KMEANS_RANK = 100  # features of a kernel matrix that k-means works on
 WIDEST_MIXTURE = 100  # columns
 ROUNDS = 200  # of the mixture
-SHRINKAGE = 0.05
 SETTLED = 1e-6  # change of the mean log-likelihood
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
@@ -65,7 +65,7 @@ SIZE_CHECK_ROWS = 400
 Starts = list[tuple[np.ndarray, int]]
 
 
-def random_starts(problem, s, rng) -> list[tuple[np.ndarray, int]]:
+def random_starts(problem, s, rng) -> Starts:
     """Return random labels, and the first round of shaking for each.
 
     Shaking leads most of them to the same clusters; with ``size_prior`` > 0, as many again are used
@@ -113,10 +113,10 @@ def supervised_labels(
     return keep_known((K @ coef).argmax(axis=1), problem.known)
 
 
-def grown_labels(problem: LabelProblem, steps: int = 30) -> np.ndarray:
+def grown_labels(problem: LabelProblem) -> np.ndarray:
     """Grow clusters from the labelled rows; rows with the largest margins join first."""
     labels, n = problem.known.copy(), len(problem.known)
-    for count in np.geomspace(max((labels >= 0).sum(), 1), n, steps + 1)[1:].astype(int):
+    for count in np.geomspace(max((labels >= 0).sum(), 1), n, GROWTH_STEPS + 1)[1:].astype(int):
         sizes = np.bincount(labels[labels >= 0], minlength=problem.k)
         # The mean similarity to the members: a sum would favour large clusters.
         scores = problem.similarity.caches(labels, problem.k).T / np.maximum(sizes, 1)
