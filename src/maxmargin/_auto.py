@@ -385,21 +385,21 @@ class MaxMarginClustering(BaseMarginClustering):
 
     def _label_attributes(self, labels, decided, rows, data, model: Model) -> dict[str, Any]:
         found: dict[str, Any] = {"alternatives_": []}
-        if "_outliers" in model.extras and rows.in_memory:
+        if rows.in_memory:
             own = host_labels(labels)
             found |= row_certainty(own, decided, rows, data, model)
             if "_calibration" in model.extras:
                 known = model.details.places(data), model.details.others, len(model.paths)
                 found["alternatives_"] = alternative_clusterings(own, *known)
-        sentences = [*model.details.sentences(data, model.extras)]
-        if "_outliers" in model.extras:
-            flags = found.get("is_outlier_")
-            flags = model.extras["_outliers"].fitted_flags if flags is None else flags
-            sentences.append(
-                f"Outliers at the level of {self.outlier_level:.2g}: {flags.sum():,} of "
-                f"{len(flags):,} rows; about {self.outlier_level * len(flags):,.0f} are expected "
-                "by chance."
-            )
+        outliers, flags = model.extras["_outliers"], found.get("is_outlier_")
+        if flags is None:
+            flags = outliers.p_values(outliers.scores, True) <= outliers.level
+        sentences = [
+            *model.details.sentences(data, model.extras),
+            f"Outliers at the level of {self.outlier_level:.2g}: {flags.sum():,} of "
+            f"{len(flags):,} rows; about {self.outlier_level * len(flags):,.0f} are expected "
+            "by chance.",
+        ]
         if data.links is not None:
             doubted = np.array(model.details.doubted, np.int64)
             found["doubtful_constraints_"] = data.constraints.take(doubted)

@@ -173,7 +173,9 @@ def stable_number(
     rows = np.sort(rng.permutation(X.shape[0])[:max_samples])
     X = _part(X, rows, pairwise)
     parts = subsamples(X.shape[0], n_subsamples, rng)
-    distinct = min(_distinct(X, part, pairwise) for part in parts)
+    distinct = len(parts[0])
+    if not pairwise:
+        distinct = min(count_distinct(MemoryRows(X[part]), distinct) for part in parts)
     ks = _numbers_to_try(k_range, distinct, largest)
     agreement = np.stack([_agreement(estimator, X, parts, k, pairwise, rng) for k in ks])
     choice = _decide(ks, agreement, n_subsamples, rng)
@@ -230,10 +232,6 @@ def whole_numbers(k_range, least: int, most: int, what_has: str) -> list[int]:
 
 def _part(X, rows: np.ndarray, pairwise: bool):
     return X[np.ix_(rows, rows)] if pairwise else X[rows]
-
-
-def _distinct(X, rows: np.ndarray, pairwise: bool) -> int:
-    return len(rows) if pairwise else count_distinct(MemoryRows(X[rows]), len(rows))
 
 
 # -- the curve ------------------------------------------------------------------------------------

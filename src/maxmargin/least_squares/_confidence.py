@@ -95,11 +95,9 @@ class Resamples:
         self._compute, self._found = None, tuple(state["found"])
 
 
-def subsamples(
-    n: int, count: int, rng: np.random.Generator, share: float = SHARE, least: int = 1
-) -> list[np.ndarray]:
+def subsamples(n: int, count: int, rng: np.random.Generator, least: int = 1) -> list[np.ndarray]:
     """Random rows without replacement, sorted, ``count`` times; ``least`` is their least number."""
-    size = max(int(share * n), least)
+    size = max(int(SHARE * n), least)
     return [np.sort(rng.choice(n, size, replace=False)) for _ in range(count)]
 
 
@@ -361,11 +359,6 @@ class Outliers:
         # The exponential tail through both quantiles.
         tail = (1.0 - CENTRE) * ((1.0 - UPPER) / (1.0 - CENTRE)) ** np.maximum(steps, 0.0)
         return np.asarray(np.where(steps > FENCE, np.minimum(ranked, tail), ranked))
-
-    @property
-    def fitted_flags(self) -> np.ndarray:
-        """Whether each fitted row is an outlier."""
-        return np.asarray(self.p_values(self.scores, True) <= self.level)
 
     def typicality(self, p_values: np.ndarray) -> np.ndarray:
         """1 for rows that are no outliers, falling to 0 with the p-value of the others."""
