@@ -29,6 +29,7 @@ from maxmargin.least_squares._links import (
     search_with_links,
     voted,
 )
+from maxmargin.least_squares._settings import Settings
 from maxmargin.least_squares._similarity import similarity_of
 from maxmargin.metrics import clustering_accuracy
 
@@ -45,7 +46,7 @@ def label_problem(X, k, links=None, weights=None, known=None, p=0.75):
 
 def search_settings(seed=0, kicks=6):
     rng = np.random.default_rng(seed)
-    return SearchSettings("shaking", kicks, 50, False, rng, lambda _: None, 1)
+    return SearchSettings(Settings(2, ("rbf",)), kicks, rng, lambda _: None, 1)
 
 
 def random_links(rng, n, count, k=None):

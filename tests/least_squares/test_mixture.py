@@ -26,6 +26,7 @@ from maxmargin.least_squares._label_search import (
 )
 from maxmargin.least_squares._numba import cluster_sums, stochastic_round
 from maxmargin.least_squares._numba_kernel import nearest
+from maxmargin.least_squares._settings import Settings
 from maxmargin.least_squares._similarity import whitening_axes
 from maxmargin.least_squares._starts import random_labels
 from maxmargin.metrics import adjusted_rand_score
@@ -231,9 +232,8 @@ def test_the_ascent_keeps_its_sums_and_ends_where_no_single_move_helps(X, p):
         assert tempered(R.matrix, R.weights, trial, 3, p) <= values[-1] + 1e-5
 
 
-def settings(rng, **changes):
-    base = {"search": "shaking", "n_kicks": 24, "max_iter": 10, "adaptive": False}
-    return SearchSettings(**(base | changes), rng=rng, watch=lambda _: None, n_jobs=1)
+def settings(rng):
+    return SearchSettings(Settings(3, ("rbf",)), 24, rng, watch=lambda _: None, n_jobs=1)
 
 
 def test_the_search_finds_the_best_of_all_labellings():

@@ -20,6 +20,7 @@ from maxmargin.least_squares._label_search import (
     regrouped,
     search_labels,
 )
+from maxmargin.least_squares._settings import Settings
 from maxmargin.least_squares._similarity import similarity_of
 from maxmargin.least_squares._starts import (
     mean_and_doubt,
@@ -42,9 +43,8 @@ def problem_of(X, k, p=0.75):
 
 
 def quiet(n_kicks=0):
-    return SearchSettings(
-        "shaking", n_kicks, 100, False, np.random.default_rng(0), lambda value: None, 1
-    )
+    settings = Settings(2, ("rbf",))
+    return SearchSettings(settings, n_kicks, np.random.default_rng(0), lambda value: None, 1)
 
 
 def rings(sizes, seed=0):

@@ -98,18 +98,12 @@ def label_problem(
 class SearchSettings:
     """How to search."""
 
-    search: str
+    s: Settings
     n_kicks: int
-    max_iter: int
-    adaptive: bool
     rng: np.random.Generator
     watch: Watch
     n_jobs: int
     deadline: float | None = None  # on the monotonic clock: no start or kick begins after it
-    sized: bool = False  # the sizes of the clusters are given or adapted
-    n_shakes: int = SHAKES
-    cooling: float = 0.5  # factor of the amplitude after each round
-    only_clear: bool = False  # give up unless the clusters are clear
     patience: int = NO_LIMIT  # kicks in a row without success
 
     def in_time(self) -> bool:
@@ -124,20 +118,14 @@ def search_settings(s: Settings, data: FitInput, began: float) -> SearchSettings
         few = TEMPERED_KICKS if s.tempered else s.n_clusters // 2 * (s.n_clusters > 2)
         kicks = few if budget is None else NO_LIMIT
     return SearchSettings(
-        search=s.search,
+        s,
         n_kicks=kicks if s.search == "shaking" and s.n_clusters > 1 else 0,
         # With links, half of the time is for the search that respects them.
         deadline=None if budget is None else began + budget * (1.0 if data.links is None else 0.5),
-        max_iter=s.max_iter,
-        adaptive=isinstance(s.cluster_sizes, str),
-        sized=s.cluster_sizes is not None,
-        n_shakes=s.n_shakes,
-        cooling=s.cooling,
         rng=data.rng,
         watch=data.watch,
         # Callbacks are called for iterations in order.
         n_jobs=data.n_jobs if getattr(data.watch, "context", None) is None else 1,
-        only_clear=s.only_clear,
         patience=PATIENCE if s.tempered and kicks == TEMPERED_KICKS else NO_LIMIT,
     )
 
@@ -171,21 +159,23 @@ def search_labels(
         better = _kicked(problem, best, settings, numbers)
         failed = failed + at_once if better is best else 0
         best, kick = better, kick + at_once
-    if settings.adaptive:
+    if isinstance(settings.s.cluster_sizes, str):
         best = adapted_sizes(problem, best, settings)
     ranked = sorted(outcomes, key=lambda found: -found.value)
     return replace(best, others=[found for found in ranked if found.value < best.value])
 
 
 def promised(
-    problem: LabelProblem, found: Found, rivals: list[np.ndarray], settings: SearchSettings
-) -> tuple[Found, dict[str, dict[str, float]]]:
+    problem: LabelProblem, found: Found, rivals: list[np.ndarray], settings: SearchSettings,
+    kept: bool = False,
+) -> tuple[Found, dict[str, dict[str, float]]]:  # fmt: skip
     """Return labels whose J is not below that of rival labels, and how the first rival compares.
 
     A better rival is improved by single moves. It is not taken if the labels found are not those of
-    the largest J: those of given or adapted sizes, and of the paper's simpler algorithms.
+    the largest J: those of given or adapted sizes, those of the paper's simpler algorithms, and
+    those that are ``kept``.
     """
-    largest = settings.search == "shaking" and not settings.sized
+    largest = settings.s.search == "shaking" and settings.s.cluster_sizes is None and not kept
     objectives = []
     for labels in rivals:
         state = Labelling(problem, labels.copy())
@@ -209,12 +199,12 @@ def with_labels(problem: LabelProblem, found: Found, labels: np.ndarray) -> Foun
 def _search_from(settings: SearchSettings, task: tuple[LabelProblem, np.ndarray, int]) -> Found:
     problem, labels, first_round = task
     state = Labelling(problem, labels.copy())
-    if settings.search == "shaking":
+    if settings.s.search == "shaking":
         return _shake(state, first_round, settings)
     history = []
     reason: str | None = None
-    for _ in range(settings.max_iter):
-        moves = state.descend(settings.search)
+    for _ in range(settings.s.max_iter):
+        moves = state.descend(settings.s.search)
         history.append(state.objective())
         reason = settings.watch(history[-1]) or (CONVERGED if moves == 0 else None)
         if reason is not None:
@@ -229,9 +219,9 @@ def _shake(state: Labelling, first_round: int, settings: SearchSettings) -> Foun
     """
     history: list[float] = []
     watch, amplitude = settings.watch, 0.5**first_round
-    for _ in range(settings.n_shakes - first_round if first_round < SHAKES else 0):
+    for _ in range(settings.s.n_shakes - first_round if first_round < SHAKES else 0):
         claimed = state.shake(amplitude)
-        amplitude *= settings.cooling
+        amplitude *= settings.s.cooling
         history.append(state.objective())
         if watch(history[-1]) is not None or claimed == 0:
             break

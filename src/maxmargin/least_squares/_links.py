@@ -166,6 +166,5 @@ def search_with_links(
     others = [replace(one, labels=one.labels[links.of_row]) for one in other.others]
     if rivals:
         held = [repaired(small, voted(problem, links, rival)) for rival in rivals]
-        sized = settings.sized or (keep and not left)
-        best, compared = promised(small, best, held, replace(settings, sized=sized))
+        best, compared = promised(small, best, held, settings, keep and not left)
     return replace(best, labels=best.labels[links.of_row], others=others), compared, left

@@ -292,7 +292,7 @@ def search_sizes(
         more = [(labels, SHAKES) for labels in rivals + others()] + starts[:RIVALS]
         chosen, found, margins = _of_connected(problem, connected, more, settings, priors)
         clear = agreement(found.labels, connected, problem.k) > AGREEING
-        if settings.only_clear and not (clear and mean_and_doubt(chosen, found.labels)[1] < FEW):
+        if settings.s.only_clear and not (clear and mean_and_doubt(chosen, found.labels)[1] < FEW):
             raise NotClear
         return chosen, found, margins
     problem = replace(problem, size_prior=priors[0])
@@ -300,7 +300,7 @@ def search_sizes(
     found = _clear(problem, starts, partitions, others, settings)
     if found is not None:
         return problem, found, {priors[0]: mean_and_doubt(problem, found.labels)[0]}
-    if settings.only_clear:
+    if settings.s.only_clear:
         raise NotClear
     partitions += others()
     found = search_labels(problem, starts, settings)
