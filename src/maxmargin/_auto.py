@@ -116,7 +116,8 @@ class MaxMarginClustering(BaseMarginClustering):
         differ in spread instead of location, such as a narrow cloud within a wide one.
     balance : float, default=0.05
         Every cluster has at least ``balance * n / n_clusters`` of the n fitted rows, unless every
-        cluster has known labels.
+        cluster has known labels. If it is at most 0.05, connected groups of ten rows or more that
+        are far apart may be smaller (see ``spreads``).
     n_init : int or "auto", default="auto"
         Number of random initialisations; "auto" is 8. As many again are refined without shaking.
         One is used if k-means, a mixture and the first of them agree and the clusters are clear.

@@ -147,6 +147,19 @@ def test_a_cloud_has_no_clusters_that_are_apart(draw):
                 assert connected_clusters(X, np.ones(150), k) is None
 
 
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_a_small_cluster_far_from_the_others_is_found(d):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [600, 390, 12])
+    X = rng.normal(size=(1002, d)) + np.array([0.0, 12.0, -12.0])[y, None]
+    model = front_door(3).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.99
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert len(model.clusters_on_floor_) == 0
+    # A larger balance is kept: no cluster may be that small.
+    assert min(front_door(3, balance=0.2).fit(X).cluster_sizes_) >= 0.2 * 1002 // 3
+
+
 def test_rows_outside_of_the_groups_join_the_one_they_are_linked_to():
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(60, 2)), rng.normal((30, 0), size=(60, 2))

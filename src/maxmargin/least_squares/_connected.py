@@ -3,7 +3,8 @@
 Single linkage of mutual reachability distances (Campello, Moulavi & Sander 2013): rows are joined
 in the order of max(distance, distance of either row to its third neighbour). If at some distance
 k large groups are apart and hold nearly all rows, they are the clusters. Overlapping clusters
-never pass: rows between them join the groups before the tails of the clusters do.
+never pass: rows between them join the groups before the tails of the clusters do. Smaller groups
+and those on a line pass only if they are much farther apart than their rows.
 
 In few columns, distances are first those of the rows around each row: a gap along a curve is
 then shorter than one as wide between two curves.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from sklearn.metrics import pairwise_distances_argmin_min
 
 from .._core.features import negative_squares
 from .._threads import run_all
@@ -24,6 +26,9 @@ from ._similarity import STRIP
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
 COVERED = 0.95  # share of the rows in the groups
+# Of small groups: share of the rows in all groups, and least ratio of the distance between groups
+# to the largest reachability within them, on a line (where large gaps are common) and elsewhere.
+NEARLY_ALL, FAR_ON_A_LINE, FAR = 0.98, 2.0, 1.5
 TIE = 1e-6  # weight of the distance beside the reachability
 EQUAL = 1e-10  # difference of squared distances that is rounding, as a share of the largest square
 # Of local metrics: neighbours that may be linked, and rows that a covariance is estimated from.
@@ -48,36 +53,64 @@ def connected_clusters(
     True
     """
     n, d = points.shape
-    # Numbers on a line have large gaps by chance.
-    if n < LEAST_ROWS * k or k < 2 or d < 2:
+    if n < LEAST_ROWS * k or k < 2:
         return None
-    is_local = d * (d + 1) / 2 < AROUND < n  # else a local covariance has more entries than rows
+    # Not if a local covariance has more entries than rows, or is a number.
+    is_local = d > 1 and d * (d + 1) / 2 < AROUND < n
     near = neighbours_of(points, min(REACHED if is_local else LINKED, n - 1), n_jobs)
-    labels = _groups_apart(*locally_scaled(points, *near), weights, k) if is_local else None
-    if labels is None:
-        labels = _groups_apart(near[0][:, :LINKED], near[1][:, :LINKED], weights, k)
-    return labels
+    if is_local:
+        labels = _groups_apart(_spanning_tree(*locally_scaled(points, *near)), weights, k)
+        if labels is not None:
+            return labels
+    tree = _spanning_tree(near[0][:, :LINKED], near[1][:, :LINKED])
+    labels = _groups_apart(tree, weights, k) if d > 1 else None
+    return _small_groups_apart(points, tree, weights, k) if labels is None else labels
 
 
-def _groups_apart(
-    neighbours: np.ndarray, distances: np.ndarray, weights: np.ndarray, k: int
-) -> np.ndarray | None:
+def _groups_apart(tree: sparse.coo_array, weights: np.ndarray, k: int) -> np.ndarray | None:
     """Return the labels of k large groups of rows that are apart at some distance, if any."""
-    n = len(weights)
-    tree = _spanning_tree(neighbours, distances)
-    least = float(weights.sum() * max(LEAST / k, LEAST_ROWS / n))  # of a group that is a cluster
-    enough = COVERED * float(weights.sum())
-    joined = joined_links(tree.row, tree.col, weights.astype(np.float64), k, least, enough)
+    least, total = max(LEAST / k, LEAST_ROWS / len(weights)), float(weights.sum())
+    joined = joined_links(tree.row, tree.col, weights, k, least * total, COVERED * total)
     if joined < 0:
         return None
+    return _spread(_largest_groups(tree, joined, weights, k), tree)
+
+
+def _small_groups_apart(
+    points: np.ndarray, tree: sparse.coo_array, weights: np.ndarray, k: int
+) -> np.ndarray | None:
+    """Return the labels of k groups of any size from ten rows on that are far apart, if any."""
+    total = float(weights.sum())
+    least, enough = total * LEAST_ROWS / len(weights), NEARLY_ALL * total
+    joined = joined_links(tree.row, tree.col, weights, k, least, enough)
+    if joined < 0:
+        return None
+    labels = _largest_groups(tree, joined, weights, k)
+    gap = min(
+        pairwise_distances_argmin_min(points[labels == h], points[(labels >= 0) & (labels != h)])[
+            1
+        ].min()
+        for h in range(k)
+    )
+    # The links that are short: the groups must be complete with them.
+    short = tree.data[:joined] * (FAR_ON_A_LINE if points.shape[1] == 1 else FAR) <= gap
+    row, column = tree.row[:joined][short], tree.col[:joined][short]
+    if joined_links(row, column, weights, k, least, enough) < len(row):
+        return None
+    return _spread(labels, tree)
+
+
+def _largest_groups(tree: sparse.coo_array, joined: int, weights: np.ndarray, k: int) -> np.ndarray:
+    """Return the labels of the k largest groups after so many links, -1 for other rows."""
+    n = len(weights)
     links = sparse.coo_array((np.ones(joined), (tree.row[:joined], tree.col[:joined])), (n, n))
     groups = connected_components(links, directed=False)[1]
-    # joined_links adds up the weights in another order, so that a sum may just miss ``least`` here.
+    # joined_links adds up the weights in another order, so that a sum may just miss its bound here.
     sizes = np.bincount(groups, weights)
     large = np.sort(np.argsort(-sizes, kind="stable")[:k])
     labels = np.full(len(sizes), -1)
     labels[large] = np.arange(k)
-    return _spread(labels[groups].astype(np.int32), tree)
+    return labels[groups].astype(np.int32)
 
 
 def locally_scaled(

@@ -23,6 +23,7 @@ from .._core.init import agreement, kmeans_partition
 from .._core.links import Links, settled_groups
 from .._core.model import MOST, Model, lead_of, trained
 from .._core.rows import Rows
+from .._core.size_floor import size_floor
 from .._data.source import MemoryRows
 from .._threads import in_order, one_thread
 from ._confidence import Calibration, Resamples, calibrate, pair_agreement, subsamples
@@ -76,6 +77,7 @@ from ._starts import (
     search_sizes,
     starts_from_known,
     warn_about_sizes,
+    with_connected,
 )
 
 FIRST_ROWS = 2000  # rows of the first of two fits
@@ -190,15 +192,17 @@ def _searched(
 ) -> Searched:
     """Return the clusters of the largest J_p, or connected ones, or those of a mixture."""
     data, s, k, first = fit.data, fit.s, fit.s.n_clusters, fit.first
-    rivals = cache(partial(rivals_of, kmeans, problem, data, fit.chosen))
     connected, margins = None, dict[float, float]()
     extras: dict[str, Any] = {}
     if k > 1 and s.tempered:
         if first is not None and first.details.connected:
-            lightest = np.bincount(fit.labels, fit.weights, minlength=k).min()
-            connected = fit.labels if lightest >= problem.floor else None
+            connected = fit.labels
         else:
             connected = connected_of(fit.fmap, problem, s, data.n_jobs)
+        if connected is not None:
+            problem, connected = with_connected(problem, connected, s.balance)
+    rivals = cache(partial(rivals_of, kmeans, problem, data, fit.chosen))
+    if k > 1 and s.tempered:
         others = cache(partial(partitions_of, fit.fmap, problem, data, s))
         problem, found, margins = search_sizes(
             problem, starts, rivals(), others, connected, settings, s.size_priors
@@ -348,6 +352,7 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
     problem, held, connected = searched.problem, fit.known, searched.connected is not None
     similarity: Any = problem.similarity
     links = problem.links
+    smaller = connected and problem.floor < size_floor(s.balance, fit.weights.sum(), s.n_clusters)
     if links is not None:
         held = np.where(links.linked(), found.labels, held)
     elif connected and searched.replaced:  # the mean R would smooth them where they are close
@@ -391,7 +396,7 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
         n_iter=len(found.history),
         stop_reason=getattr(data.watch, "reason", None) or found.stop_reason,
         scores=None if exact else np.where(places[:, None] >= 0, scores[places], np.nan),
-        balance=s.balance if s.cluster_sizes is None else None,
+        balance=s.balance if s.cluster_sizes is None and not smaller else None,
         extras=extras,
         details=details,
         held=None if links is None else np.where(places >= 0, held[places], -1),

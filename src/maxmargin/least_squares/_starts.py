@@ -58,6 +58,7 @@ GAIN, FALL = (0.06, 0.5), (0.03, 0.25)
 AGREEING = 0.99  # adjusted Rand index of searches that agree
 DOUBTFUL, FEW = 0.25, 0.01  # of the median margin; share of such rows if clusters are clear
 RUNNERS_UP = 3
+SMALL_BALANCE = 0.05  # up to which connected clusters may be smaller
 RIVALS = 3  # random starts that connected clusters are compared with
 SIZE_DOUBT = 0.04  # gain in leave-one-out R2 above which a warning about sizes is raised
 SIZE_CHECK_ROWS = 400
@@ -176,11 +177,24 @@ def connected_of(fmap, problem: LabelProblem, s, n_jobs: int) -> np.ndarray | No
     points, known = fmap.landmarks, (problem.known >= 0).any()
     if known or not s.connected or "rbf" not in s.kernels or sparse.issparse(points):
         return None
-    weights = problem.similarity.weights
-    labels = connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters, n_jobs)
-    if labels is None or np.bincount(labels, weights).min() < problem.floor:
-        return None
-    return labels
+    weights = problem.similarity.weights.astype(np.float64)
+    return connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters, n_jobs)
+
+
+def with_connected(
+    problem: LabelProblem, labels: np.ndarray, balance: float
+) -> tuple[LabelProblem, np.ndarray | None]:
+    """Return the problem and connected clusters, or None if these are too small for ``balance``.
+
+    If ``balance`` is at most the default one, they may be smaller: it keeps the search from
+    splitting a few rows off a cluster, and these are apart.
+    """
+    lightest = float(np.bincount(labels, problem.similarity.weights, minlength=problem.k).min())
+    if lightest >= problem.floor:
+        return problem, labels
+    if lightest == 0.0 or balance > SMALL_BALANCE:
+        return problem, None
+    return replace(problem, floor=lightest), labels
 
 
 def spread_clusters(
