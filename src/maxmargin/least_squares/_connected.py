@@ -24,7 +24,7 @@ from ._numba_kernel import nearest
 from ._similarity import STRIP
 
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
-LEAST, LEAST_ROWS = 0.2, 10  # rows of a group: share of n / k, and number
+LEAST = 0.2  # rows of a group: share of n / k
 COVERED = 0.95  # share of the rows in the groups
 # Of small groups: share of the rows in all groups, and least ratio of the distance between groups
 # to the largest reachability within them, on a line (where large gaps are common) and elsewhere.
@@ -38,9 +38,11 @@ LOCAL_ROUNDS = 3
 
 
 def connected_clusters(
-    points: np.ndarray, weights: np.ndarray, k: int, n_jobs: int = 1
+    points: np.ndarray, weights: np.ndarray, k: int, n_jobs: int = 1, least_rows: int = 10
 ) -> np.ndarray | None:
     """Return the labels of k groups of rows that are apart, None if there are none.
+
+    A group has at least ``least_rows`` rows.
 
     Examples
     --------
@@ -53,23 +55,29 @@ def connected_clusters(
     True
     """
     n, d = points.shape
-    if n < LEAST_ROWS * k or k < 2:
+    if n < least_rows * k or k < 2:
         return None
     # Not if a local covariance has more entries than rows, or is a number.
     is_local = d > 1 and d * (d + 1) / 2 < AROUND < n
     near = neighbours_of(points, min(REACHED if is_local else LINKED, n - 1), n_jobs)
     if is_local:
-        labels = _groups_apart(_spanning_tree(*locally_scaled(points, *near)), weights, k)
+        labels = _groups_apart(
+            _spanning_tree(*locally_scaled(points, *near)), weights, k, least_rows
+        )
         if labels is not None:
             return labels
     tree = _spanning_tree(near[0][:, :LINKED], near[1][:, :LINKED])
-    labels = _groups_apart(tree, weights, k) if d > 1 else None
-    return _small_groups_apart(points, tree, weights, k) if labels is None else labels
+    labels = _groups_apart(tree, weights, k, least_rows) if d > 1 else None
+    if labels is None:
+        labels = _small_groups_apart(points, tree, weights, k, least_rows)
+    return labels
 
 
-def _groups_apart(tree: sparse.coo_array, weights: np.ndarray, k: int) -> np.ndarray | None:
+def _groups_apart(
+    tree: sparse.coo_array, weights: np.ndarray, k: int, least_rows: int
+) -> np.ndarray | None:
     """Return the labels of k large groups of rows that are apart at some distance, if any."""
-    least, total = max(LEAST / k, LEAST_ROWS / len(weights)), float(weights.sum())
+    least, total = max(LEAST / k, least_rows / len(weights)), float(weights.sum())
     joined = joined_links(tree.row, tree.col, weights, k, least * total, COVERED * total)
     if joined < 0:
         return None
@@ -77,11 +85,11 @@ def _groups_apart(tree: sparse.coo_array, weights: np.ndarray, k: int) -> np.nda
 
 
 def _small_groups_apart(
-    points: np.ndarray, tree: sparse.coo_array, weights: np.ndarray, k: int
+    points: np.ndarray, tree: sparse.coo_array, weights: np.ndarray, k: int, least_rows: int
 ) -> np.ndarray | None:
-    """Return the labels of k groups of any size from ten rows on that are far apart, if any."""
+    """Return the labels of k groups that are far apart, large or small, if any."""
     total = float(weights.sum())
-    least, enough = total * LEAST_ROWS / len(weights), NEARLY_ALL * total
+    least, enough = total * least_rows / len(weights), NEARLY_ALL * total
     joined = joined_links(tree.row, tree.col, weights, k, least, enough)
     if joined < 0:
         return None

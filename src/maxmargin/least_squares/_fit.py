@@ -532,8 +532,9 @@ def _resamples(
         watch=FitInput.watch,
     )  # fmt: skip
     quicker = s.auxiliary(
-        n_init=RESAMPLE_STARTS, n_kicks=RESAMPLE_KICKS, only_clear=False, time_budget=None
-    )
+        n_init=RESAMPLE_STARTS, n_kicks=RESAMPLE_KICKS, only_clear=False, time_budget=None,
+        least_rows=s.least_rows // 2,  # a subsample has fewer rows of a small cluster
+    )  # fmt: skip
     count = s.n_resamples
     some = subsamples(len(rows), 2 * count, rng, least=s.n_clusters)
     drawn = list(zip(some, rng.spawn(2 * count)))

@@ -53,6 +53,7 @@ class Settings:
     # whether clusters that are apart and connected within are the answer if there are such,
     # whatever their J_p
     connected: bool = False
+    least_rows: int = 10  # of a group that is a connected cluster
     # whether columns are standardised if their scales differ much (at most 100 dense columns)
     scale: bool = False
     n_resamples: int = 0  # number of subsamples that are clustered for confidence and stability

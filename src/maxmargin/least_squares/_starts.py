@@ -178,7 +178,8 @@ def connected_of(fmap, problem: LabelProblem, s, n_jobs: int) -> np.ndarray | No
     if known or not s.connected or "rbf" not in s.kernels or sparse.issparse(points):
         return None
     weights = problem.similarity.weights.astype(np.float64)
-    return connected_clusters(np.asarray(points, np.float64), weights, s.n_clusters, n_jobs)
+    points = np.asarray(points, np.float64)
+    return connected_clusters(points, weights, s.n_clusters, n_jobs, s.least_rows)
 
 
 def with_connected(
