@@ -143,11 +143,13 @@ def scaled_neighbours(D: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray
     n = len(D)
     local = np.empty((n, min(LOCAL, count)), np.int64)
     neighbours = np.empty((n, count), np.int64)
-    tiny = np.float32(1e-12) * D.max() + np.float32(1e-30)
     strips = [slice(i, i + STRIP) for i in range(0, n, STRIP)]
     for s in strips:
         nearest(-D[s], s.start, local[s])
-    roots = np.sqrt(np.sqrt(np.maximum(np.take_along_axis(D, local[:, -1:], 1).ravel(), tiny)))
+    squares = np.take_along_axis(D, local[:, -1:], 1).ravel()
+    # Not a fraction of the largest, which a row far away decides.
+    tiny = np.float32(1e-9) * np.median(squares) + np.float32(1e-30)
+    roots = np.sqrt(np.sqrt(np.maximum(squares, tiny)))
     for s in strips:
         nearest(-D[s] / roots / roots[s, None], s.start, neighbours[s])
     squares = np.maximum(np.take_along_axis(D, neighbours, 1), tiny)
