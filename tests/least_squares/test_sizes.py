@@ -21,7 +21,7 @@ from maxmargin.least_squares._label_search import (
     search_labels,
 )
 from maxmargin.least_squares._settings import Settings
-from maxmargin.least_squares._similarity import similarity_of
+from maxmargin.least_squares._similarity import column_scales, similarity_of
 from maxmargin.least_squares._starts import (
     mean_and_doubt,
     search_sizes,
@@ -292,3 +292,27 @@ def test_columns_of_other_units_are_standardised_and_told():
     np.testing.assert_array_equal(raw.predict(X[::7] + 1e-9), raw.labels_[::7])
     kept = front_door(3, kernel="rbf").fit(X)
     assert adjusted_rand_score(y, kept.labels_) < 0.6
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6])
+def test_a_mistyped_number_does_not_decide_the_scale_of_its_column(far):
+    X, y = make_blobs(300, 2, centers=3, cluster_std=0.8, random_state=1)
+    model = front_door(None).fit(np.concatenate([X, [[far, 0.0]]]))
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(y, model.labels_[:300]) > 0.97
+    assert not any("standardised" in sentence for sentence in model.report_)
+
+
+def test_column_scales_limit_extreme_values_with_weights_as_with_copies():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2)) * [1.0, 3.0]
+    X[0, 0] = 1e4
+    weights = rng.integers(1, 4, 50).astype(float)
+    scales, ratio = column_scales(X, weights)
+    assert ratio < 4  # 500 otherwise
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    copies, same = column_scales(repeated, np.ones(len(repeated)))
+    np.testing.assert_allclose(scales, copies)
+    assert same == pytest.approx(ratio)
+    others = X[1:].std(axis=0)  # no value of these is extreme
+    np.testing.assert_allclose(column_scales(X[1:], np.ones(49))[0], others / others.max())

@@ -24,6 +24,7 @@ from ._numba import add_members, add_products
 from ._settings import Settings
 
 FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
+EXTREME = 10.0  # distance to the median, in 90 % quantiles of it, of values that are mistakes
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
 SHRINKAGE = 0.05  # of a covariance, towards a multiple of the identity
 STRIP = 256  # rows per block, to limit the memory beside the matrix
@@ -332,7 +333,8 @@ def two_valued(X: np.ndarray, least: float = 0.0) -> np.ndarray:
 def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Standard deviations of the columns over the largest, and the largest over the median.
 
-    Constant columns have 1, too.
+    Constant columns have 1, too. Values that are extremely far from the median of their column, as
+    a mistyped number is, count as if they were at the limit.
 
     Examples
     --------
@@ -345,6 +347,7 @@ def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float
     _, exponent = np.frexp(np.abs(X).max(axis=0, initial=1e-300))
     X = np.ldexp(X, -exponent)
     share = weights / weights.sum()
+    X = _without_extremes(X, share)
     spread = np.sqrt(share @ (X - share @ X) ** 2)
     scales = np.where(spread > 1e-12, np.ldexp(spread, exponent), 0.0)
     if not scales.any():
@@ -353,6 +356,24 @@ def column_scales(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float
     varies = scales > LEAST_SCALE
     known = np.sort(scales[varies])
     return np.where(varies, scales, 1.0), float(1.0 / known[(len(known) - 1) // 2])
+
+
+def _without_extremes(X: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the columns with values beyond ``EXTREME`` spreads of the median moved to this limit.
+
+    The spread is the 90 % quantile of the distances to the median; none of 0 limits a column.
+    """
+    middle = _weighted_quantile(X, share, 0.5)
+    limit = EXTREME * _weighted_quantile(np.abs(X - middle), share, 0.9)
+    limit[limit == 0.0] = np.inf
+    return np.clip(X, middle - limit, middle + limit)
+
+
+def _weighted_quantile(X: np.ndarray, share: np.ndarray, level: float) -> np.ndarray:
+    """Return the least value of each column that so large a share of the rows does not exceed."""
+    order = np.argsort(X, axis=0, kind="stable")
+    at = (np.cumsum(share[order], axis=0) < level * (1.0 - 1e-9)).sum(axis=0)
+    return X[order[np.minimum(at, len(X) - 1), np.arange(X.shape[1])], np.arange(X.shape[1])]
 
 
 def principal_axes(X: Any, offset: Any, weights: np.ndarray, count: int) -> np.ndarray:
