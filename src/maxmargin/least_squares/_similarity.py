@@ -366,14 +366,17 @@ def _without_extremes(X: np.ndarray, share: np.ndarray) -> np.ndarray:
     middle = _weighted_quantile(X, share, 0.5)
     limit = EXTREME * _weighted_quantile(np.abs(X - middle), share, 0.9)
     limit[limit == 0.0] = np.inf
-    return np.clip(X, middle - limit, middle + limit)
+    limited: np.ndarray = np.clip(X, middle - limit, middle + limit)
+    return limited
 
 
 def _weighted_quantile(X: np.ndarray, share: np.ndarray, level: float) -> np.ndarray:
     """Return the least value of each column that so large a share of the rows does not exceed."""
     order = np.argsort(X, axis=0, kind="stable")
     at = (np.cumsum(share[order], axis=0) < level * (1.0 - 1e-9)).sum(axis=0)
-    return X[order[np.minimum(at, len(X) - 1), np.arange(X.shape[1])], np.arange(X.shape[1])]
+    least = order[np.minimum(at, len(X) - 1), np.arange(X.shape[1])]
+    values: np.ndarray = X[least, np.arange(X.shape[1])]
+    return values
 
 
 def principal_axes(X: Any, offset: Any, weights: np.ndarray, count: int) -> np.ndarray:
