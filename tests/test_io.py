@@ -407,6 +407,22 @@ def test_inspection_lists_all_at_once(tmp_path):
         assert part in told
 
 
+def test_lines_of_empty_cells_count_as_rows(tmp_path):
+    with pytest.raises(DataError, match=r"'a' \(1, first on line 3\), .* \(2, first on line 3\)"):
+        read_rows(put(tmp_path, "d.csv", "a,b\n1,2\n,\n3,\n"))
+    with pytest.raises(DataError, match=r"'b' holds text in 1 of 3 rows, .*'x' on line 5"):
+        read_rows(put(tmp_path, "d.csv", "a,b\n1,2\n\n,\n3,x\n,\n"))
+
+
+def test_inspection_counts_lines_of_empty_cells(tmp_path):
+    rows = "".join(f"{i % 7},{i % 5}.5\n" for i in range(40))
+    told = whats(put(tmp_path, "d.csv", f"a,b\n1,2\n\n,\n{rows}3,?3\n;,5\n"))
+    assert "column 'b': 1 cell that is no number ('?3' on line 45)" in told
+    assert "column 'a': 1 cell that is no number (';' on line 46)" in told
+    ids = whats(put(tmp_path, "d.csv", "who,a\nx,1\n\nx,2\n"), id_column="who")
+    assert "error: the id 'x' stands on line 2 and again on line 4" in ids
+
+
 def test_inspection_tells_values_far_out(tmp_path):
     table = np.round(np.tile(X, (2, 1)), 3)
     table[[3, 7], 1], table[40:, 2] = -99999, 500  # two codes; a group of rows is none

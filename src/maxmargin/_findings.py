@@ -5,83 +5,32 @@ Each is a `Finding`: `errors` yields the problems, `inspect_rows` adds the warni
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ._column_kinds import MAX_LEVELS, MOST
-from ._data.csv_text import _layout, _records
 from ._data.formats import open_frame, open_sheet
-from ._data.opening import format_of, open_bytes
-from ._data.sheet import Sheet, TextColumn, Wish, some
+from ._data.problems import LISTED, NO_ROWS, Finding, bad_ids, column_of, errors, joined, place_of
+from ._data.sheet import Sheet, Wish, some
 from ._files import DataError, plural
+from .io import read_labels
 from .tables import Column, number_reader, table_columns
 
-_BLOCK_CELLS = 1 << 18
-NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
 SCALES, FAR_OUT = "scales differ wildly", "very far from the rest"
 NEARLY = 0.9  # share of empty cells that is told
 FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
 EXAMPLES = 3  # cells that are named
-LISTED = 5  # columns
 LEVELS = ("error", "warning", "note")
 UNIT = r"^\s*[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?(\s*[^\W\d_][^\d]*)$"  # after a number
 _ANSWERS = {"label", "labels", "class", "target", "y", "cluster"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A finding about a file.
-
-    An `error` makes the file unusable, a `warning` can change the clusters, a `note` is harmless.
-    """
-
-    level: Literal["error", "warning", "note"]
-    what: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The file of a table, and the ids of its rows if it has any: they tell where a cell is."""
-
-    path: Path
-    format: str | None
-    wish: Wish
-    ids: Any = None
-
-    def places(self, cells: Any) -> list[str]:
-        """Return the place of each of some cells of a column: its id, its line or its row."""
-        if self.ids is not None:
-            return [f"for id {self.ids[i]!r}" for i in cells.index]
-        lines = self._lines(cells) if format_of(self.path, self.format) == "csv" else []
-        return [f"on line {line}" for line in lines] or [_row(None, i) for i in cells.index]
-
-    def _lines(self, cells: Any) -> list[int]:
-        """Return the lines of these cells of a text file, in order; none if one is not found."""
-        found: list[int] = []
-        layout = _layout(self.path, self.wish)
-        j, sought = layout.names.index(cells.name), [str(cell).strip() for cell in cells]
-        with (
-            contextlib.suppress(DataError),
-            io.TextIOWrapper(open_bytes(self.path), layout.encoding, "replace", "") as file,
-        ):
-            for line, fields in _records(file, layout.delimiter, strict=False):
-                cell = fields[j].strip() if line > layout.header_lines and j < len(fields) else None
-                if cell == sought[len(found)]:
-                    found.append(line)
-                if len(found) == len(sought):
-                    return found
-        return []
 
 
 @dataclass(frozen=True)
@@ -130,13 +79,14 @@ def inspect_rows(
         n_rows, n_columns = sheet.X.shape
         labels = sheet.kept.get(label_column)
     else:
-        ids = table.X.pop(table.id_column).to_numpy(dtype=object) if table.id_column else []
+        ids = table.X.pop(table.id_column).to_numpy(dtype=object) if table.id_column else None
         labels = table.X.pop(label_column).to_numpy(dtype=object) if label_column else None
         columns = table_columns(table.X)
         n_rows, n_columns = len(table.X), sum(column.used for column in columns)
-        found = [*bad_ids(ids)] if n_rows else [Finding("error", *NO_ROWS)]
-        origin = Origin(Path(path), kind, wish, ids if table.id_column else None)
-        found += inspect_frame(table.X, columns, origin, n_clusters, sample_rows)
+        found = [] if n_rows else [Finding("error", *NO_ROWS)]
+        found += [] if ids is None else bad_ids(ids, table.lines)
+        place = partial(place_of, lines=table.lines, ids=ids)
+        found += inspect_frame(table.X, columns, place, n_clusters, sample_rows)
     if label_column is not None and labels is not None and n_rows:
         found.append(known_labels(labels, label_column, n_clusters))
     found.sort(key=lambda finding: LEVELS.index(finding.level))
@@ -145,8 +95,6 @@ def inspect_rows(
 
 def known_labels(values: Any, column: str, n_clusters: int | None) -> Finding:
     """Return what is said of a column of known labels: a note, or why it cannot be used."""
-    from .io import read_labels
-
     labels, classes = read_labels(values)
     what = f"column {column!r} holds"
     if not classes:
@@ -165,11 +113,14 @@ def known_labels(values: Any, column: str, n_clusters: int | None) -> Finding:
 def inspect_frame(
     frame: Any,
     columns: Sequence[Column],
-    origin: Origin,
+    place: Callable[[int], str],
     n_clusters: int | None = None,
     sample_rows: int = 100_000,
 ) -> Iterator[Finding]:
-    """Yield what is found in a table whose columns are used as decided."""
+    """Yield what is found in a table whose columns are used as decided.
+
+    ``place`` tells where a row stands in the file.
+    """
     used = [column for column in columns if column.used]
     if len(frame) == 0:
         return
@@ -188,7 +139,7 @@ def inspect_frame(
             yield from _nearly_empty(frame[column.name])
     numbers = [column for column in used if column.kind == "number"]
     yield from _far_out(some, numbers)
-    yield from _no_numbers(frame, [column for column in numbers if not column.is_plain], origin)
+    yield from _no_numbers(frame, [column for column in numbers if not column.is_plain], place)
     if all(column.is_plain for column in used):
         X = some.to_numpy(dtype=np.float64)
         yield from _too_large(X)
@@ -228,17 +179,18 @@ def _far_out(frame: Any, columns: Sequence[Column]) -> Iterator[Finding]:
         if skewed:
             options = " ".join(skewed[:LISTED])
             remedy += f"; if such large values are right, take the logarithm with {options}"
-        yield Finding("warning", _joined(told), remedy)
+        yield Finding("warning", joined(told), remedy)
 
 
-def _no_numbers(frame: Any, columns: Sequence[Column], origin: Origin) -> Iterator[Finding]:
+def _no_numbers(
+    frame: Any, columns: Sequence[Column], place: Callable[[int], str]
+) -> Iterator[Finding]:
     """Yield a warning of each column of numbers with cells that are none."""
     for column in columns:
         name, cells, reader = column.name, frame[column.name], number_reader(column.options)
         bad = np.isnan(reader.read(cells)) & cells.notna().to_numpy()
         if bad.any():
-            named = cells[bad][:EXAMPLES]
-            listed = [f"{str(cell)!r} {at}" for cell, at in zip(named, origin.places(named))]
+            listed = [f"{str(cells.iloc[i])!r} {place(i)}" for i in np.flatnonzero(bad)[:EXAMPLES]]
             more = ["..."] if bad.sum() > EXAMPLES else []
             is_are = "is" if bad.sum() == 1 else "are"
             what = f"column {name!r}: {plural(bad.sum(), 'cell')} that {is_are} no {reader.unit}"
@@ -259,106 +211,6 @@ def _with_units(frame: Any) -> Iterator[Finding]:
             yield Finding("warning", what, f"Remove {unit!r} from its cells")
 
 
-def errors(sheet: Sheet) -> Iterator[Finding]:
-    """Yield the problems that make a file unusable, in the order in which to fix them."""
-    n_rows, n_columns = sheet.X.shape
-    if sheet.text:
-        yield Finding("error", *_about_text(sheet.text, n_rows))
-    if n_rows == 0:
-        yield Finding("error", *NO_ROWS)
-    elif n_columns == 0:
-        yield Finding("error", "it has no columns of numbers", "Clustering needs at least one")
-    else:
-        yield from _nonfinite(sheet)
-    if sheet.id_column and n_rows:
-        yield from bad_ids(sheet.kept[sheet.id_column], sheet)
-
-
-def _about_text(text: tuple[TextColumn, ...], n_rows: int) -> tuple[str, str]:
-    def about(column: TextColumn) -> str:
-        share = f" in {column.count} of {n_rows} rows" if column.count < n_rows else ""
-        where = "" if column.line is None else f" on line {column.line}"
-        what = f"column {column.name!r} holds {column.what}{share}"
-        return f"{what}, for example {column.example!r}{where}"
-
-    what = _joined([about(column) for column in text])
-    names = ",".join(column.name for column in text)
-    quoted = f'"{names}"' if " " in names else names
-    remedy = (
-        f"Encode it (maxmargin.table_pipeline does), or leave it out (--drop {quoted}), or name "
-        "the column that identifies the rows (--id-column)"
-    )
-    if any(re.fullmatch(r"[-+]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)?", c.example) for c in text):
-        remedy = f"Write numbers without separators of thousands. {remedy}"
-    return what, remedy
-
-
-def _joined(told: Sequence[str]) -> str:
-    """Return what is told of the first few of some columns."""
-    more = [f"and {len(told) - LISTED} more such columns"] if len(told) > LISTED else []
-    return "; ".join([*told[:LISTED], *more])
-
-
-def _nonfinite(sheet: Sheet) -> Iterator[Finding]:
-    for what, test, remedy in (
-        ("missing", np.isnan, "Fill them in or delete those rows or columns"),
-        ("infinite", np.isinf, "Replace them by finite numbers, or delete those rows"),
-    ):
-        counts, first = _count_cells(sheet.X, test)
-        columns = np.flatnonzero(counts)
-        if len(columns) == 0:
-            continue
-        listed = some(
-            [f"{_column(sheet, j)} ({counts[j]}, first {_row(sheet, first[j])})" for j in columns]
-        )
-        verb = "value is" if counts.sum() == 1 else "values are"
-        yield Finding("error", f"{counts.sum()} {verb} {what}: {listed}", remedy)
-
-
-def _count_cells(X: Any, test: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many cells of each column pass the test, and the first row that does."""
-    n_rows, n_columns = X.shape
-    counts, first = np.zeros(n_columns, np.int64), np.full(n_columns, n_rows)
-    if sparse.issparse(X):
-        cells = X.tocoo()
-        hit = test(cells.data)
-        np.add.at(counts, cells.col[hit], 1)
-        np.minimum.at(first, cells.col[hit], cells.row[hit])
-        return counts, first
-    step = max(1, _BLOCK_CELLS // n_columns)
-    for start in range(0, n_rows, step):
-        hit = test(X[start : start + step])
-        if hit.any():
-            counts += hit.sum(axis=0)
-            rows = np.where(hit.any(axis=0), start + hit.argmax(axis=0), n_rows)
-            first = np.minimum(first, rows)
-    return counts, first
-
-
-def _column(sheet: Sheet, j: Any) -> str:
-    return f"column {sheet.names[j]!r}" if sheet.names else f"column {j} (counting from 0)"
-
-
-def _row(sheet: Sheet | None, i: Any) -> str:
-    if sheet is None or sheet.lines is None:
-        return f"in row {i}, counting from 0"
-    return f"on line {sheet.lines()[i]}"
-
-
-def bad_ids(ids: Any, sheet: Sheet | None = None) -> Iterator[Finding]:
-    """Yield the first problem of an id column: a missing or repeated id."""
-    first: dict[Any, int] = {}
-    for i, name in enumerate(np.asarray(ids).tolist()):
-        if name is None or name == "" or name != name:
-            yield Finding("error", f"the id is missing {_row(sheet, i)}", "Give every row a name")
-            return
-        if first.setdefault(name, i) != i:
-            what = f"the id {name!r} stands {_row(sheet, first[name])} and again {_row(sheet, i)}"
-            remedy = "Delete the duplicate, or choose a column that names each row once"
-            yield Finding("error", what, remedy)
-            return
-
-
 def _about_array(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
     """Yield problems and warnings of rows of numbers without names of columns."""
     from ._core.dedup import count_distinct
@@ -372,14 +224,14 @@ def _about_array(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iter
     repeated = n_rows - count_distinct(MemoryRows(X), at_least=n_rows)
     yield from _repeated(X, repeated, n_clusters, n_all)
     low, high = _column_ranges(X)
-    constant = [_column(sheet, j) for j in np.flatnonzero(low == high)]
+    constant = [column_of(sheet, j) for j in np.flatnonzero(low == high)]
     if constant:
         what = f"the same value in every row{_of_sample(n_rows, n_all)}: {some(constant)}"
         yield Finding("warning", what, "Drop constant columns")
     yield from _scales(low, high, sheet)
     counts = [] if sparse.issparse(X) or n_rows < 3 else (np.diff(X, axis=0) == 1).all(axis=0)
     for j in np.flatnonzero(counts):
-        what = f"{_column(sheet, j)} looks like a row number or id"
+        what = f"{column_of(sheet, j)} looks like a row number or id"
         yield Finding("warning", what, "Delete it: it says nothing about clusters")
 
 
@@ -417,8 +269,8 @@ def _scales(low: np.ndarray, high: np.ndarray, sheet: Sheet) -> Iterator[Finding
         if spread[widest] > 1000 * spread[narrowest]:
             yield Finding(
                 "warning",
-                f"{SCALES}: {_column(sheet, widest)} varies by {spread[widest]:.3g}, "
-                f"{_column(sheet, narrowest)} by {spread[narrowest]:.3g}",
+                f"{SCALES}: {column_of(sheet, widest)} varies by {spread[widest]:.3g}, "
+                f"{column_of(sheet, narrowest)} by {spread[narrowest]:.3g}",
                 "The widest columns can determine the result: the default method may standardize "
                 "them by itself and says so; else add --standardize",
             )

@@ -17,9 +17,9 @@ import numpy as np
 from ._data.blocks import RowBlocks
 from ._data.csv_text import MISSING, number, write_csv
 from ._data.formats import open_frame, open_sheet
-from ._data.sheet import Wish
+from ._data.problems import NO_ROWS, bad_ids, errors
+from ._data.sheet import Lines, Wish
 from ._files import DataError, atomic_write, check_suffix, needed
-from ._findings import NO_ROWS, bad_ids, errors
 
 __all__ = [
     "DataError",
@@ -50,6 +50,8 @@ class Table:
         The values of the label column, if one was requested.
     source : str
         The file's name.
+    lines : callable or None
+        Finds the line of each row, if the file is text.
 
     See Also
     --------
@@ -73,6 +75,7 @@ class Table:
     column_names: tuple[str, ...] | None
     labels: np.ndarray | None
     source: str
+    lines: Lines | None = None
 
 
 def read_rows(
@@ -150,6 +153,7 @@ def read_rows(
         sheet.names if sheet.named else None,
         sheet.kept.get(label_column),
         str(path),
+        sheet.lines,
     )
 
 
@@ -209,10 +213,10 @@ def read_table(
         raise DataError(f"{path}: {NO_ROWS[0]}", NO_ROWS[1])
     kept: dict[Any, np.ndarray] = {name: frame.pop(name).to_numpy(dtype=object) for name in special}
     ids, labels = kept.get(sheet.id_column), kept.get(label_column)
-    for finding in () if ids is None else bad_ids(ids):
+    for finding in () if ids is None else bad_ids(ids, sheet.lines):
         raise DataError(f"{path}: {finding.what}", finding.remedy)
     names = tuple(frame.columns) if sheet.named else None
-    return Table(frame, ids, names, labels, str(path))
+    return Table(frame, ids, names, labels, str(path), sheet.lines)
 
 
 def open_rows(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -23,12 +22,12 @@ import numpy as np
 
 from .._files import DataError, needed
 from .opening import GET_AGAIN, open_bytes
-from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of
+from .sheet import Lines, Sheet, TextColumn, Wish, number_columns, rows_of
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
 _Record = tuple[int, list[str]]
-_Cells = tuple[np.ndarray, dict[str, TextColumn], dict[str, np.ndarray]]
+_Cells = tuple[np.ndarray, list[TextColumn], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,9 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
     """Read numbers from a text file; separator and header are detected from the first lines."""
     layout = _layout(path, wish)
     X, text, kept = _read_numbers(path, layout) or _numbers_of_cells(path, layout)
-    names = [name for name in layout.wanted if name not in text]
-
-    @cache
-    def lines() -> array[int]:
-        with _open_text(path, layout.encoding) as file:
-            return array("q", (line for line, _ in _body(file, layout)))
-
-    texts = tuple(text.values())
-    return Sheet(X, tuple(names), layout.named, texts, kept, layout.wish.id_column, lines)
+    names = tuple(name for name in layout.wanted if name not in {column.name for column in text})
+    lines = _lines_of(path, layout)
+    return Sheet(X, names, layout.named, tuple(text), kept, layout.wish.id_column, lines)
 
 
 def read_csv_frame(path: Path, wish: Wish) -> Sheet:
@@ -70,6 +63,7 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     """
     pa, pc = needed("pyarrow"), needed("pyarrow.csv")
     layout = _layout(path, wish)
+    lines = _lines_of(path, layout)
     try:
         with open_bytes(path) as file:
             table = _typed(file, layout)
@@ -96,11 +90,22 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     if frame[-1:].isna().all(axis=None):  # spreadsheets write empty lines at the end
         full = np.flatnonzero(frame.notna().any(axis=1))
         frame = frame[: full[-1] + 1 if len(full) else 0]
-    return Sheet(frame, tuple(frame.columns), layout.named, id_column=layout.wish.id_column)
+    id_column = layout.wish.id_column
+    return Sheet(frame, tuple(frame.columns), layout.named, id_column=id_column, lines=lines)
 
 
-def _open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(open_bytes(path), encoding=encoding, newline="")
+def _lines_of(path: Path, layout: Layout) -> Lines:
+    @cache
+    def lines() -> list[int]:
+        with _open_text(path, layout.encoding, "replace") as file:
+            records = _records(file, layout.delimiter, strict=False)
+            return [line for line, _ in records if line > layout.header_lines]
+
+    return lines
+
+
+def _open_text(path: Path, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_bytes(path), encoding, errors, newline="")
 
 
 # -- what the first lines tell ---------------------------------------------------------------------
@@ -115,9 +120,9 @@ def _layout(path: Path, wish: Wish) -> Layout:
     if told:
         sample[0] = "\n"
     delimiter = told[1] if told else "\t" if ".tsv" in path.suffixes else _sniff_delimiter(sample)
-    strict = list(islice(_records(sample, delimiter), 2))  # damaged quotes are errors
-    records = list(_records(sample, delimiter, strict=False))
-    if not strict:
+    list(islice(_records(sample, delimiter), 2))  # damaged quotes are errors
+    records = [record for record in _records(sample, delimiter, strict=False) if any(record[1])]
+    if not records:
         raise DataError("it holds blank lines only", GET_AGAIN)
     line, first = records[0]
     cells = [cell for _, fields in records for cell in fields]
@@ -212,7 +217,7 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     if any(column and "\n" in column[-1] for column in kept.values()):
         return None  # perhaps an unclosed quote, which pyarrow reads as one long cell
     columns = {name: np.array(column, dtype=object) for name, column in kept.items()}
-    return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), {}, columns
+    return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), [], columns
 
 
 def _typed(file: BinaryIO, layout: Layout) -> Any:
@@ -260,6 +265,8 @@ def _read_cells(path: Path, layout: Layout) -> dict[str, list[str]]:
     """Return all columns as text, read cell by cell."""
     with _open_text(path, layout.encoding) as file:
         rows = [fields for _, fields in _body(file, layout)]
+    while rows and not any(rows[-1]):  # spreadsheets write empty lines at the end
+        rows.pop()
     columns = zip(*rows) if rows else [()] * len(layout.names)
     return {name: [c.strip() for c in cells] for name, cells in zip(layout.names, columns)}
 
@@ -267,17 +274,15 @@ def _read_cells(path: Path, layout: Layout) -> dict[str, list[str]]:
 def _numbers_of_cells(path: Path, layout: Layout) -> _Cells:
     """Return numbers, text columns and other requested columns, read cell by cell."""
     cells = _read_cells(path, layout)
-    with _open_text(path, layout.encoding) as file:
-        lines = [line for line, _ in _body(file, layout)]
-    columns, text = [], {}
+    columns, text = [], []
     for name in layout.wanted:
         values = [number(cell, layout.decimal) for cell in cells[name]]
         bad = [i for i, value in enumerate(values) if value is None]
         if bad:
-            text[name] = TextColumn(name, cells[name][bad[0]], lines[bad[0]], len(bad))
+            text.append(TextColumn(name, cells[name][bad[0]], bad[0], len(bad)))
         else:
             columns.append(values)
-    X = np.array(columns, float).reshape(len(columns), len(lines)).T.copy()
+    X = np.array(columns, float).reshape(len(columns), len(cells[layout.names[0]])).T.copy()
     return X, text, {name: np.array(cells[name], dtype=object) for name in layout.wish.kept}
 
 
@@ -297,7 +302,7 @@ def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
 
 
 def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Iterator[_Record]:
-    """Yield line number and fields of every record that is not blank."""
+    """Yield line number and fields of every record but blank lines; cells may be empty."""
     if delimiter == " ":
         lines = (" ".join(line.split()) for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
@@ -305,7 +310,7 @@ def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Itera
     try:
         for fields in reader:
             line = reader.line_num
-            if any(fields):
+            if any(fields) or len(fields) > 1:
                 yield line, fields
     except csv.Error as error:
         what = f"what begins on line {line + 1} is not readable as csv ({error})"

@@ -82,7 +82,7 @@ def parquet_columns(schema: Any, wish: Wish) -> tuple[list[str], dict[str, np.dt
 def _text_of(name: str, column: Any) -> TextColumn:
     given = column.drop_null()
     what = "dates" if needed("pyarrow").types.is_temporal(column.type) else "text"
-    return TextColumn(name, str(given[0]) if len(given) else "", None, len(given), what)
+    return TextColumn(name, str(given[0]) if len(given) else "", 0, len(given), what)
 
 
 # -- npy and npz -----------------------------------------------------------------------------------

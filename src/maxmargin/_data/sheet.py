@@ -13,16 +13,17 @@ import numpy as np
 
 from .._files import DataError
 
+Lines = Callable[[], Sequence[int]]  # finds the line of each row of a text file, for messages
 TRANSPOSED = 4096  # rows that are transposed at a time: they fit the cache
 
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column with text: the first text, its line, and the number of such cells."""
+    """A column with text: the first text, its row, and the number of such cells."""
 
     name: str
     example: str
-    line: int | None
+    first: int
     count: int
     what: str = "text"
 
@@ -37,7 +38,7 @@ class Sheet:
     text: tuple[TextColumn, ...] = ()
     kept: dict[Any, np.ndarray] = field(default_factory=dict)
     id_column: str | None = None
-    lines: Callable[[], Sequence[int]] | None = None  # finds the line of each row, for messages
+    lines: Lines | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -167,7 +168,7 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
             f"Say how to use one, for example --column {columns[0].name}=category",
         )
     wanted = [column for column in columns if kinds.get(column.name) != "drop"]
-    found = tuple(_warnings(args, frame, wanted, table.ids))
+    found = tuple(_warnings(args, table, wanted))
     zero_one = any(c.used and (c.kind == "category" or c.options.get("missing")) for c in columns)
     if zero_one and hasattr(estimator, "spreads") and not hasattr(args, "spreads"):
         estimator.spreads = False  # gaps between the rows of 0/1 columns are not those of clusters
@@ -203,15 +204,14 @@ def found_ids(others: Any, ids: Any, id_name: str) -> tuple[Any, str]:
     return others[named.name].to_numpy(dtype=object), named.name
 
 
-def _warnings(args: argparse.Namespace, frame: Any, columns: list[Any], ids: Any) -> Iterator[str]:
+def _warnings(args: argparse.Namespace, table: Any, columns: list[Any]) -> Iterator[str]:
     """Yield warnings of ``check``; of scales only if the method does not choose them itself."""
-    from maxmargin._data.sheet import Wish
-    from maxmargin._findings import FAR_OUT, SCALES, Origin, inspect_frame
+    from maxmargin._data.problems import place_of
+    from maxmargin._findings import FAR_OUT, SCALES, inspect_frame
 
-    read = reading(args) | {"label_column": getattr(args, "partial_labels", None)}
-    origin = Origin(Path(args.data), read.pop("format"), Wish(**read), ids)
+    place = partial(place_of, lines=table.lines, ids=table.ids)
     chosen = getattr(args, "method", None) == "auto" or args.standardize
-    for finding in inspect_frame(frame, columns, origin):
+    for finding in inspect_frame(table.X, columns, place):
         if finding.level != "warning" or (chosen and finding.what.startswith(SCALES)):
             continue
         if FAR_OUT in finding.what:
@@ -223,7 +223,7 @@ def _warnings(args: argparse.Namespace, frame: Any, columns: list[Any], ids: Any
 def checksum(path: str) -> str:
     """Return a checksum of a file, by which a changed one is noticed."""
     import zlib
-    from functools import partial, reduce
+    from functools import reduce
 
     with open(path, "rb") as file:
         blocks = iter(partial(file.read, 1 << 22), b"")
