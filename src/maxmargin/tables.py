@@ -120,9 +120,7 @@ def table_columns(frame: Any, kinds: Mapping[str, str] | None = None) -> list[Co
     >>> [(column.name, column.kind, column.note) for column in table_columns(frame)]
     [('age', 'number', '1 missing value'), ('town', 'category', '2 levels')]
     """
-    frame = _frame_of(frame)
-    if not isinstance(frame, needed("pandas").DataFrame):
-        raise ValueError(f"frame must be a DataFrame, got {type(frame).__name__}.")
+    frame = _frame_of(frame, "frame must be a DataFrame")
     _check_names(frame)
     kinds = dict(kinds or {})
     for name, kind in kinds.items():
@@ -253,7 +251,7 @@ class TableColumns(ColumnTransformer):
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit on a table and return its features."""
-        frame = _checked_frame(X)
+        frame = _frame_of(X)
         with config_context(transform_output="default"):
             features = super().fit_transform(X, y, **params)
         _warn_of_unread(self, frame, new=False)
@@ -262,7 +260,7 @@ class TableColumns(ColumnTransformer):
     def transform(self, X: Any, **params: Any) -> Any:
         """Return the features of a table."""
         check_is_fitted(self)
-        frame = _checked_frame(X)
+        frame = _frame_of(X)
         wanted = dict.fromkeys(name for _, names in _read_by(self) for name in names)
         refuse_absent(wanted, frame.columns, "the table", mixed=True)
         with config_context(transform_output="default"):
@@ -271,16 +269,11 @@ class TableColumns(ColumnTransformer):
         return features
 
 
-def _frame_of(X: Any) -> Any:
-    return X.to_pandas() if hasattr(X, "to_pandas") else X  # polars, pyarrow
-
-
-def _checked_frame(X: Any) -> Any:
-    """Return a table as a DataFrame; refuse rows whose columns have no names."""
-    frame = _frame_of(X)
-    if not hasattr(frame, "columns"):
-        got = type(X).__name__
-        raise ValueError(f"X must be a DataFrame with the columns of the fit, got {got}.")
+def _frame_of(X: Any, rule: str = "X must be a DataFrame with the columns of the fit") -> Any:
+    """Return a table, also one of polars or pyarrow, as a DataFrame."""
+    frame = X.to_pandas() if hasattr(X, "to_pandas") else X
+    if not isinstance(frame, needed("pandas").DataFrame):
+        raise ValueError(f"{rule}, got {type(X).__name__}.")
     return frame
 
 
@@ -292,38 +285,34 @@ def _read_by(prepare: ColumnTransformer) -> Iterator[tuple[Any, list[str]]]:
 
 
 def _warn_of_unread(prepare: ColumnTransformer, frame: Any, new: bool) -> None:
-    for told in unread_cells(prepare, frame, new):
-        warnings.warn(told, UserWarning, stacklevel=3)
-
-
-def unread_cells(prepare: ColumnTransformer, frame: Any, new: bool = True) -> Iterator[str]:
-    """Yield what is done with cells that a fitted transformer cannot read.
-
-    The rows are ``new`` ones, or those of the fit.
-    """
+    """Warn of cells that a fitted transformer cannot read, in new rows or in those of the fit."""
     for step, names in _read_by(prepare):
-        first, last = (step[0], step[-1]) if isinstance(step, Pipeline) else (step, step)
         for j, name in enumerate(names):
-            values, done = frame[name], "they are treated as missing"
+            values = frame[name]
+            told = _unread(step, j, values)
             if new and len(values) > 1 and values.isna().all():
-                yield f"column {name!r} is empty, although the model was fitted with its values"
-                continue
-            if not isinstance(last, StandardScaler | OneHotEncoder | DateParts):
-                continue  # text has no cells that cannot be read
-            if isinstance(step, DateParts):
-                bad, what = step._dates(values).isna().to_numpy(), "no date that can be read"
-            elif isinstance(first, Numbers):
-                bad, what = np.isnan(first.read(values)), f"no {first.unit}"
-            elif isinstance(first, Strings):
-                bad = ~np.isin(first.read(values).astype(str), last.categories_[j].astype(str))
-                what, pooled = "a level not seen in the fit", last.infrequent_categories_[j]
-                done = f"they count as {'no level' if pooled is None else 'rare levels'}"
-            else:
-                continue
-            bad = bad & values.notna().to_numpy()
-            if bad.any():
-                cells = f"{plural(bad.sum(), 'cell')} with {what}"
-                yield f"column {name!r}: {cells}, such as {str(values[bad].iloc[0])!r}; {done}"
+                told = " is empty, although the model was fitted with its values"
+            if told:
+                warnings.warn(f"column {name!r}{told}", UserWarning, stacklevel=3)
+
+
+def _unread(step: Any, j: int, values: Any) -> str:
+    """Return what is done with cells that a step cannot read, "" if it reads them all."""
+    first, last = (step[0], step[-1]) if isinstance(step, Pipeline) else (step, step)
+    done = "they are treated as missing"
+    if isinstance(last, StandardScaler | DateParts):
+        bad, what = np.isnan(first.read(values)), f"no {first.unit}"
+    elif isinstance(last, OneHotEncoder):
+        bad = ~np.isin(first.read(values).astype(str), last.categories_[j].astype(str))
+        what, pooled = "a level not seen in the fit", last.infrequent_categories_[j]
+        done = f"they count as {'no level' if pooled is None else 'rare levels'}"
+    else:  # text can be read, and marks of missing values are of columns that are read above
+        return ""
+    bad &= values.notna().to_numpy()
+    if not bad.any():
+        return ""
+    cells = f"{plural(bad.sum(), 'cell')} with {what}"
+    return f": {cells}, such as {str(values[bad].iloc[0])!r}; {done}"
 
 
 def _style(options: dict[str, Any]) -> tuple[str, str, bool]:
@@ -353,59 +342,64 @@ def typed_column(values: Any, kind: str | None = None) -> tuple[str, Any]:
 
 
 def _decided(name: str, values: Any, given: str | None) -> Column:
-    present = values.dropna()
-    n_missing = len(values) - len(present)
+    present, asked = values.dropna(), given is not None
     if given == "drop" or len(present) == 0:
-        why = "left out as asked" if given == "drop" else "empty"
+        why = "left out as asked" if asked else "empty"
         return Column(name, "category", False, why)
     kind, options = kind_of(present, given)
-    return _noted(name, values, present, kind, options, n_missing, given is not None)
-
-
-def _noted(
-    name: str, values: Any, present: Any, kind: str, options: dict, n_missing: int, asked: bool
-) -> Column:
-    """Return the decision about a column of this kind."""
     if kind == "number":
-        return _about_numbers(name, values, n_missing, options, asked)
-    n_levels = int(present.nunique())
-    if n_levels == 1 and n_missing == 0 and not asked:
+        return _about_numbers(name, values, options, asked)
+    if len(present) == len(values) and present.nunique() == 1 and not asked:
         return Column(name, kind, False, "the same value in every row")
-    missing = f", {plural(n_missing, 'missing value')}" if n_missing else ""
     if kind == "date":
-        if asked and DateParts(options["format"])._dates(values).isna().all():
-            raise ValueError(f"column {name!r} is to be used as date, but no cell is a date.")
-        parts = DateParts(options["format"]).fit(values)
-        n_lost = int(parts._dates(values).isna().sum()) - n_missing
-        options = {**options, "missing": n_missing + n_lost > 0}
-        missing += f", {plural(n_lost, 'cell')} that cannot be read" if n_lost else ""
-        told = "days" + ", month" * parts.has_months_ + ", time of day" * parts.has_hours_
-        form = f" ({options['format']})" if options["format"] else ""
-        return Column(name, kind, True, f"{told}{form}{missing}", options)
-    if kind == "text":
-        texts = Strings("").read(values)
-        try:
-            count = len(tf_idf().fit(texts).vocabulary_)
-        except ValueError:  # no word is left
-            count = 0
-        if count < 2:
-            return Column(name, kind, False, "hardly any word occurs in two texts")
-        return Column(name, kind, True, f"{count:,} words{missing}", {"n_words": count})
+        return _about_dates(name, values, options["format"], asked)
+    return _about_text(name, values) if kind == "text" else _about_levels(name, values, asked)
+
+
+def _missing(values: Any) -> str:
+    n_missing = int(values.isna().sum())
+    return f", {plural(n_missing, 'missing value')}" if n_missing else ""
+
+
+def _about_dates(name: str, values: Any, form: str | None, asked: bool) -> Column:
+    lost = np.isnan(DateParts(form).read(values))
+    if asked and lost.all():
+        raise ValueError(f"column {name!r} is to be used as date, but no cell is a date.")
+    n_lost = int((lost & values.notna().to_numpy()).sum())
+    unread = f", {plural(n_lost, 'cell')} that cannot be read" if n_lost else ""
+    parts = DateParts(form).fit(values)
+    told = "days" + ", month" * parts.has_months_ + ", time of day" * parts.has_hours_
+    note = f"{told}{f' ({form})' if form else ''}{_missing(values)}{unread}"
+    return Column(name, "date", True, note, {"format": form, "missing": bool(lost.any())})
+
+
+def _about_text(name: str, values: Any) -> Column:
+    try:
+        count = len(tf_idf().fit(Strings("").read(values)).vocabulary_)
+    except ValueError:  # no word is left
+        count = 0
+    if count < 2:
+        return Column(name, "text", False, "hardly any word occurs in two texts")
+    return Column(name, "text", True, f"{count:,} words{_missing(values)}", {"n_words": count})
+
+
+def _about_levels(name: str, values: Any, asked: bool) -> Column:
+    counts = values.dropna().astype(str).value_counts()
+    n_levels, n_missing = int(values.nunique()), values.isna().sum()
     is_id = n_levels == len(values) > 2
     # Codes that are often missing are used as well: whether there is one can matter.
-    codes = n_levels > max(MAX_LEVELS, len(present) / 2) and n_missing < 0.05 * len(values)
+    codes = n_levels > max(MAX_LEVELS, counts.sum() / 2) and n_missing < 0.05 * len(values)
     if not asked and (is_id or codes):
         why = "names the rows" if is_id else f"names or codes: {n_levels:,} different values"
-        return Column(name, kind, False, why, is_id=is_id)
-    counts = present.astype(str).value_counts()
+        return Column(name, "category", False, why, is_id=is_id)
     kept = min(int((counts > 1).sum()), MAX_LEVELS - 1 if n_levels > MAX_LEVELS else MAX_LEVELS)
     rare = f", the rarest {n_levels - kept:,} pooled" if kept < n_levels else ""
-    return Column(name, kind, True, f"{plural(n_levels, 'level')}{rare}{missing}")
+    return Column(name, "category", True, f"{plural(n_levels, 'level')}{rare}{_missing(values)}")
 
 
-def _about_numbers(name: str, values: Any, n_missing: int, options: dict, asked: bool) -> Column:
+def _about_numbers(name: str, values: Any, options: dict, asked: bool) -> Column:
     reader = number_reader(options)
-    numbers = reader.read(values)
+    numbers, n_missing = reader.read(values), int(values.isna().sum())
     given = numbers[np.isfinite(numbers)]
     n_lost = len(numbers) - len(given) - n_missing
     if len(given) == 0 and asked:
@@ -520,14 +514,15 @@ class Strings(_Columns):
 class DateParts(TransformerMixin, BaseEstimator):
     """Days in unit variance; month and time of day on a circle, if they vary."""
 
+    unit = "date that can be read"
+
     def __init__(self, format: str | None = None, missing: bool = False):
         self.format = format
         self.missing = missing
 
     def fit(self, X: Any, y: Any = None) -> Self:
         self.n_features_in_ = 1
-        dates = self._dates(X)
-        days = self._days(dates)
+        dates, days = self._dates(X), self.read(X)
         self.center_, spread = float(np.nanmean(days)), float(np.nanstd(days))
         self.scale_ = spread or 1.0
         self.has_months_ = bool(np.nanmax(days) - np.nanmin(days) > 366)
@@ -535,8 +530,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        dates = self._dates(X)
-        days = self._days(dates)
+        dates, days = self._dates(X), self.read(X)
         parts = [(days - self.center_) / self.scale_]
         circles = []
         if self.has_months_:
@@ -568,8 +562,8 @@ class DateParts(TransformerMixin, BaseEstimator):
             values = pd.to_datetime(strings, format=form, errors="coerce")
         return values.dt.tz_convert(None) if values.dt.tz is not None else values
 
-    @staticmethod
-    def _days(dates: Any) -> np.ndarray:
+    def read(self, values: Any) -> np.ndarray:
+        """Return days; what is no date is missing."""
         pd = needed("pandas")
-        since = (dates - pd.Timestamp("2000-01-01")) / pd.Timedelta(days=1)
+        since = (self._dates(values) - pd.Timestamp("2000-01-01")) / pd.Timedelta(days=1)
         return since.to_numpy(dtype=np.float64, na_value=np.nan)
