@@ -18,7 +18,7 @@ from scipy import sparse
 
 from ._column_kinds import MAX_LEVELS, MOST
 from ._data.formats import open_frame, open_sheet
-from ._data.problems import LISTED, NO_ROWS, Finding, bad_ids, column_of, errors, joined, place_of
+from ._data.problems import LISTED, Finding, column_of, errors, joined, place_of, table_errors
 from ._data.sheet import Sheet, Wish, some
 from ._files import DataError, plural
 from .io import read_labels
@@ -67,28 +67,22 @@ def inspect_rows(
     for duplicates, constant columns and scales.
     """
     wish = Wish(id_column, label_column, tuple(drop), None, header)
-    columns: list[Column] = []
     try:
         kind, table = open_frame(Path(path), format, wish)
-        if table is None:
-            kind, sheet = open_sheet(Path(path), kind, wish)
+        sheet = table or open_sheet(Path(path), kind, wish)[1]
     except DataError as error:
         return Inspection(str(path), "unknown", 0, 0, (Finding("error", error.what, error.remedy),))
+    n_rows, n_columns = sheet.X.shape
+    columns = [] if table is None else table_columns(sheet.X)
     if table is None:
         found = [*errors(sheet), *_about_array(sheet, n_clusters, sample_rows)]
-        n_rows, n_columns = sheet.X.shape
-        labels = sheet.kept.get(label_column)
     else:
-        ids = table.X.pop(table.id_column).to_numpy(dtype=object) if table.id_column else None
-        labels = table.X.pop(label_column).to_numpy(dtype=object) if label_column else None
-        columns = table_columns(table.X)
-        n_rows, n_columns = len(table.X), sum(column.used for column in columns)
-        found = [] if n_rows else [Finding("error", *NO_ROWS)]
-        found += [] if ids is None else bad_ids(ids, table.lines)
-        place = partial(place_of, lines=table.lines, ids=ids)
-        found += inspect_frame(table.X, columns, place, n_clusters, sample_rows)
-    if label_column is not None and labels is not None and n_rows:
-        found.append(known_labels(labels, label_column, n_clusters))
+        n_columns = sum(column.used for column in columns)
+        place = partial(place_of, lines=sheet.lines, ids=sheet.kept.get(sheet.id_column))
+        in_columns = inspect_frame(sheet.X, columns, place, n_clusters, sample_rows)
+        found = [*table_errors(sheet), *in_columns]
+    if label_column in sheet.kept and n_rows:
+        found.append(known_labels(sheet.kept[label_column], str(label_column), n_clusters))
     found.sort(key=lambda finding: LEVELS.index(finding.level))
     return Inspection(str(path), kind, n_rows, n_columns, tuple(found), tuple(columns))
 

@@ -17,8 +17,8 @@ import numpy as np
 from ._data.blocks import RowBlocks
 from ._data.csv_text import MISSING, number, write_csv
 from ._data.formats import open_frame, open_sheet
-from ._data.problems import NO_ROWS, bad_ids, errors
-from ._data.sheet import Lines, Wish
+from ._data.problems import errors, table_errors
+from ._data.sheet import Lines, Sheet, Wish
 from ._files import DataError, atomic_write, check_suffix, needed
 
 __all__ = [
@@ -147,14 +147,13 @@ def read_rows(
     _, sheet = open_sheet(Path(path), format, wish)
     for finding in errors(sheet):
         raise DataError(f"{path}: {finding.what}", finding.remedy)
-    return Table(
-        sheet.X,
-        sheet.kept.get(sheet.id_column),
-        sheet.names if sheet.named else None,
-        sheet.kept.get(label_column),
-        str(path),
-        sheet.lines,
-    )
+    return _as_table(sheet, label_column, path)
+
+
+def _as_table(sheet: Sheet, label_column: str | None, path: Any) -> Table:
+    ids, labels = sheet.kept.get(sheet.id_column), sheet.kept.get(label_column)
+    names = sheet.names if sheet.named else None
+    return Table(sheet.X, ids, names, labels, str(path), sheet.lines)
 
 
 def read_table(
@@ -208,15 +207,9 @@ def read_table(
     kind, sheet = open_frame(Path(path), format, wish)
     if sheet is None:
         return read_rows(path, **given, format=kind)
-    frame, special = sheet.X, {sheet.id_column, label_column} - {None}
-    if len(frame) == 0:
-        raise DataError(f"{path}: {NO_ROWS[0]}", NO_ROWS[1])
-    kept: dict[Any, np.ndarray] = {name: frame.pop(name).to_numpy(dtype=object) for name in special}
-    ids, labels = kept.get(sheet.id_column), kept.get(label_column)
-    for finding in () if ids is None else bad_ids(ids, sheet.lines):
+    for finding in table_errors(sheet):
         raise DataError(f"{path}: {finding.what}", finding.remedy)
-    names = tuple(frame.columns) if sheet.named else None
-    return Table(frame, ids, names, labels, str(path), sheet.lines)
+    return _as_table(sheet, label_column, path)
 
 
 def open_rows(

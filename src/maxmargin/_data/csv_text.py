@@ -22,7 +22,7 @@ import numpy as np
 
 from .._files import DataError, needed
 from .opening import GET_AGAIN, open_bytes
-from .sheet import Lines, Sheet, TextColumn, Wish, number_columns, rows_of
+from .sheet import Lines, Sheet, TextColumn, Wish, number_columns, rows_of, table_sheet
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
@@ -90,8 +90,7 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     if frame[-1:].isna().all(axis=None):  # spreadsheets write empty lines at the end
         full = np.flatnonzero(frame.notna().any(axis=1))
         frame = frame[: full[-1] + 1 if len(full) else 0]
-    id_column = layout.wish.id_column
-    return Sheet(frame, tuple(frame.columns), layout.named, id_column=id_column, lines=lines)
+    return table_sheet(frame, layout.wish, layout.named, lines)
 
 
 def _lines_of(path: Path, layout: Layout) -> Lines:

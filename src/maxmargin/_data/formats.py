@@ -16,7 +16,7 @@ from scipy import sparse
 from .._files import DataError, needed
 from .csv_text import read_csv, read_csv_frame
 from .opening import GET_AGAIN, explained, format_of, one_line, open_bytes
-from .sheet import Sheet, TextColumn, Wish, number_columns, refuse_names, rows_of, some
+from .sheet import Sheet, TextColumn, Wish, number_columns, refuse_names, rows_of, some, table_sheet
 
 
 def open_sheet(path: Path, format: str | None, wish: Wish) -> tuple[str, Sheet]:
@@ -59,9 +59,9 @@ def read_parquet_frame(path: Path, wish: Wish) -> Sheet:
     """Return the columns of a parquet file as a DataFrame."""
     pq = needed("pyarrow.parquet")
     wanted, _ = parquet_columns(pq.read_schema(path), wish)
-    names = list(dict.fromkeys([*wish.kept, *wanted]))
+    names = list(dict.fromkeys([*wanted, *wish.kept]))
     frame = pq.read_table(path, columns=names).to_pandas(date_as_object=False, ignore_metadata=True)
-    return Sheet(frame[names], tuple(names), True, id_column=wish.id_column)
+    return table_sheet(frame, wish)
 
 
 def parquet_columns(schema: Any, wish: Wish) -> tuple[list[str], dict[str, np.dtype]]:

@@ -15,7 +15,6 @@ from .sheet import Lines, Sheet, TextColumn, some
 
 _BLOCK_CELLS = 1 << 18
 LISTED = 5  # columns
-NO_ROWS = ("it has no rows", "Is it the right file, and is it complete?")
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,19 @@ def errors(sheet: Sheet) -> Iterator[Finding]:
     n_rows, n_columns = sheet.X.shape
     if sheet.text:
         yield Finding("error", *_about_text(sheet))
-    if n_rows == 0:
-        yield Finding("error", *NO_ROWS)
-    elif n_columns == 0:
+    if n_rows and n_columns == 0:
         yield Finding("error", "it has no columns of numbers", "Clustering needs at least one")
-    else:
+    elif n_rows:
         yield from _nonfinite(sheet)
-    if sheet.id_column and n_rows:
-        yield from bad_ids(sheet.kept[sheet.id_column], sheet.lines)
+    yield from table_errors(sheet)
+
+
+def table_errors(sheet: Sheet) -> Iterator[Finding]:
+    """Yield the problems that columns of any type can have: no rows, or bad ids."""
+    if sheet.X.shape[0] == 0:
+        yield Finding("error", "it has no rows", "Is it the right file, and is it complete?")
+    elif sheet.id_column:
+        yield from _bad_ids(sheet.kept[sheet.id_column], sheet.lines)
 
 
 def _about_text(sheet: Sheet) -> tuple[str, str]:
@@ -112,7 +116,7 @@ def place_of(row: Any, lines: Lines | None, ids: Any = None) -> str:
     return f"in row {row}, counting from 0" if lines is None else f"on line {lines()[row]}"
 
 
-def bad_ids(ids: Any, lines: Lines | None) -> Iterator[Finding]:
+def _bad_ids(ids: Any, lines: Lines | None) -> Iterator[Finding]:
     """Yield the first problem of an id column: a missing or repeated id."""
     first: dict[Any, int] = {}
     for i, name in enumerate(np.asarray(ids).tolist()):

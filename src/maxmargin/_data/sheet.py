@@ -58,6 +58,12 @@ class Wish:
         return tuple(name for name in (self.id_column, self.label_column) if name is not None)
 
 
+def table_sheet(frame: Any, wish: Wish, named: bool = True, lines: Lines | None = None) -> Sheet:
+    """Return a table as a sheet: ids and labels are kept apart from its other columns."""
+    kept = {name: frame.pop(name).to_numpy(dtype=object) for name in dict.fromkeys(wish.kept)}
+    return Sheet(frame, tuple(frame.columns), named, (), kept, wish.id_column, lines)
+
+
 def number_columns(names: Sequence[str], wish: Wish) -> list[str]:
     """Return the columns to read as numbers, in order; unknown names are errors."""
     twice = [name for name, count in Counter(names).items() if count > 1]

@@ -7,6 +7,7 @@ import contextlib
 import shlex
 import sys
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -222,12 +223,7 @@ def _warnings(args: argparse.Namespace, table: Any, columns: list[Any]) -> Itera
 
 def checksum(path: str) -> str:
     """Return a checksum of a file, by which a changed one is noticed."""
-    import zlib
-    from functools import reduce
-
-    with open(path, "rb") as file:
-        blocks = iter(partial(file.read, 1 << 22), b"")
-        return f"{reduce(lambda value, block: zlib.crc32(block, value), blocks, 0):08x}"
+    return f"{zlib.crc32(Path(path).read_bytes()):08x}"
 
 
 def check_columns(args: argparse.Namespace, frame: Any, names: Iterable[str]) -> None:
