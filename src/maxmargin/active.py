@@ -33,6 +33,7 @@ from sklearn.utils import check_random_state
 
 from ._auto import MaxMarginClustering
 from ._core.dedup import make_input
+from ._core.links import Links
 from ._threads import one_thread
 from .constraints import PairwiseConstraints
 from .least_squares._few_labels import LabelQuestions
@@ -140,16 +141,16 @@ class PairQueries:
     @property
     def constraints(self) -> PairwiseConstraints:
         """All links: the initial ones and the answers "same" and "different"."""
-        answers = np.array(self.answers, np.int64).reshape(-1, 3)
-        answers = answers[answers[:, 2] != UNKNOWN]
+        answers = np.array([a for a in self.answers if a[2] != UNKNOWN], np.int64).reshape(-1, 3)
+        first, second, code = answers.T
         given = self.given.links()
-        pairs = np.stack([given.first, given.second], axis=1)
-        return PairwiseConstraints._of_pairs(
-            self.given.n_samples,
-            np.concatenate([pairs, answers[:, :2]]),
-            np.append(given.same, answers[:, 2] == SAME),
+        links = Links(
+            np.append(given.first, first),
+            np.append(given.second, second),
+            np.append(given.same, code == SAME),
             np.append(given.weights, np.ones(len(answers))),
         )
+        return PairwiseConstraints._of_links(self.given.n_samples, links)
 
     def tell(self, pairs: Iterable, answers: Iterable) -> PairQueries:
         """Add answers.

@@ -257,25 +257,22 @@ class PairwiseConstraints:
         elif n_samples is None:
             raise ValueError("from_frame needs row_ids or n_samples.")
         same = _relations(relation)
-        pairs = np.stack([first, second], axis=1) if len(same) else np.empty((0, 2), int)
         weights = np.ones(len(same)) if weight is None else np.asarray(frame[weight], float)
-        return cls._of_pairs(n_samples, pairs, same, weights)
+        return cls._of_links(n_samples, Links(first, second, same, weights))
 
     @classmethod
-    def _of_pairs(
-        cls, n_samples: Any, pairs: np.ndarray, same: np.ndarray, weights: np.ndarray
-    ) -> PairwiseConstraints:
-        """Return links of both kinds from arrays with an entry for each link."""
-        kinds = pairs[same], pairs[~same]
-        return cls(n_samples, *kinds, must_weight=weights[same], cannot_weight=weights[~same])
+    def _of_links(cls, n_samples: Any, links: Links) -> PairwiseConstraints:
+        pairs, same = np.stack([links.first, links.second], axis=1), links.same
+        weights = {"must_weight": links.weights[same], "cannot_weight": links.weights[~same]}
+        return cls(n_samples, pairs[same], pairs[~same], **weights)
 
     @classmethod
     def _of_answers(cls, n_samples: int, answers: list[Answer]) -> PairwiseConstraints:
         """Return the links of answers "same" and "different"."""
+        first, second = np.array([a[:2] for a in answers], np.int64).reshape(-1, 2).T
         same = np.array([answer.code == 1 for answer in answers], bool)
-        pairs = np.array([answer[:2] for answer in answers], np.int64).reshape(-1, 2)
         weights = np.array([answer.weight for answer in answers], float)
-        return cls._of_pairs(n_samples, pairs, same, weights)
+        return cls._of_links(n_samples, Links(first, second, same, weights))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the links as csv: ``row_a, row_b, relation, weight`` under a line with n_samples.
@@ -514,9 +511,7 @@ class PairwiseConstraints:
         PairwiseConstraints
             The selected links.
         """
-        links = self.links().take(keep)
-        pairs = np.stack([links.first, links.second], axis=1)
-        return PairwiseConstraints._of_pairs(self.n_samples, pairs, links.same, links.weights)
+        return self._of_links(self.n_samples, self.links().take(keep))
 
     def _checked_labels(self, labels: Any) -> np.ndarray:
         given = np.asarray(labels)

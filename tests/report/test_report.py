@@ -158,10 +158,9 @@ def test_cells_and_pictures_stay_within_their_bytes(monkeypatch):
     X = np.tile(np.arange(16.0), (300, 1))
     monkeypatch.setattr(_view, "PICTURE_BYTES", 10_000)
     monkeypatch.setattr(_view, "CELL_BYTES", 10_000)
-    rows, none = Rows(X, images=[f"{i}.png" for i in range(300)]), [np.empty(0, int)]
-    assert 10 < len(_view._row_content(rows, [0, 1], none, none, np.arange(300))["cells"]) < 1000
-    pixels = Rows(X, images=(4, 4))
-    found = _view._row_content(pixels, [], none, none, np.arange(300))
+    rows, order = Rows(X, images=[f"{i}.png" for i in range(300)]), list(range(300))
+    assert 10 < len(_view.row_content(rows, [0, 1], order)["cells"]) < 1000
+    found = _view.row_content(Rows(X, images=(4, 4)), [], order)
     assert 10 < len(found["pictures"]) < 100 and not found["cells"]
 
 

@@ -96,7 +96,7 @@ def fitted_view(
         "columns": names,
         "spreads": spreads,
         "has_pictures": rows.has_pictures,
-        **_row_content(rows, places, certain, unsure, shown),
+        **row_content(rows, places, np.concatenate([*certain, *unsure, shown]).tolist()),
         "confusion": _confusion(last, Z, labels[shown], k),
         "runner_up": _runner_up(last, labels, shown, k),
         "sentences": list(getattr(last, "report_", [])),
@@ -284,9 +284,9 @@ def _columns(rows: Rows, features: dict[int, list]) -> tuple[list, list, list]:
     return [rows.names[j] for j in places], places, rows.spread(places, some)
 
 
-def _row_content(rows: Rows, places: list[int], certain, unsure, shown) -> dict[str, Any]:
-    """Return cells and pictures of rows, those of cards first, up to a number of bytes."""
-    order = dict.fromkeys(np.concatenate([*certain, *unsure, shown]).astype(int).tolist())
+def row_content(rows: Rows, places: list[int], order: list[int]) -> dict[str, Any]:
+    """Return cells and pictures of rows, the first ones up to a number of bytes, and their ids."""
+    order = list(dict.fromkeys(order))
     pictures = ((row, rows.picture(row)) for row in (order if rows.has_pictures else ()))
     return {
         "cells": _within(CELL_BYTES, rows.all_cells(order, places)),

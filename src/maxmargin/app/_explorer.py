@@ -32,7 +32,7 @@ from .._answers import (
     pairs_of,
 )  # fmt: skip
 from .._report._rows import Rows
-from .._report._view import fitted_view, number_view
+from .._report._view import fitted_view, number_view, row_content
 from .._steps import last_step
 from ..active import PairQueries, suggested_pairs
 from ..constraints import PairwiseConstraints
@@ -253,8 +253,8 @@ class ClusterExplorer:
         else:
             return {"question": None}
         a, b = rows[pairs[0]].tolist()
-        cluster = int(self.labels[b])
-        return {"question": {"rows": [a, b], "cluster": cluster}} | self._content([a, b])
+        question = {"rows": [a, b], "cluster": int(self.labels[b])}
+        return {"question": question} | row_content(self.rows, self._columns, [a, b])
 
     def _provisional(self) -> list[Answer]:
         """Take the clusters without names as different, to choose questions only."""
@@ -263,16 +263,7 @@ class ClusterExplorer:
         return [Answer.name(self._anchor(c), "") for c in sorted(others)]
 
     def _do_rows(self, body: dict) -> dict[str, Any]:
-        return self._content(self._checked_rows(body, most=100))
-
-    def _content(self, rows: list[int]) -> dict[str, Any]:
-        cells = self.rows.cells(rows, self._columns) if self.rows.has_cells else []
-        pictures = {str(row): self.rows.picture(row) for row in rows} if rows else {}
-        return {
-            "cells": {str(row): values for row, values in zip(rows, cells)},
-            "pictures": {row: uri for row, uri in pictures.items() if uri is not None},
-            "ids": {} if self.rows.ids is None else {str(row): self.rows.ids[row] for row in rows},
-        }
+        return row_content(self.rows, self._columns, self._checked_rows(body, most=100))
 
     # -- what a person says -----------------------------------------------------------------------
 
