@@ -258,6 +258,8 @@ def test_from_frame_with_numbers():
     assert links.must_link.tolist() == [[0, 2]] and links.cannot_link.tolist() == [[1, 2]]
     with pytest.raises(ValueError, match="column 'a' names 'x', which is not among row_ids"):
         PairwiseConstraints.from_frame({"a": ["x"], "b": ["y"], "r": [1]}, row_ids=["y", "z"])
+    with pytest.raises(ValueError, match="relation nan in line 0 is not known"):
+        PairwiseConstraints.from_frame({"a": [0], "b": [1], "r": [np.nan]}, n_samples=3)
     with pytest.raises(ValueError, match="relation 'perhaps' in line 1 is not known"):
         PairwiseConstraints.from_frame(
             {"a": [0, 1], "b": [1, 2], "r": ["same", "perhaps"]}, n_samples=3

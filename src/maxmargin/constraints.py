@@ -546,14 +546,13 @@ def _places(row_ids: Any, ids: Any, name: str) -> np.ndarray:
 
 
 def _relations(values: Any) -> np.ndarray:
-    words = [
-        str(int(v)) if isinstance(v, float) and v == int(v) else str(v) for v in values.tolist()
-    ]
-    words = [word.strip().lower().replace("_", "-") for word in words]
+    given = values.tolist()
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in given)
+    words = [str(v).strip().lower().replace("_", "-") for v in whole]
     unknown = [i for i, word in enumerate(words) if word not in MUST and word not in CANNOT]
     if unknown:
         raise ValueError(
-            f"relation {values.tolist()[unknown[0]]!r} in line {unknown[0]} is not known; use one "
+            f"relation {given[unknown[0]]!r} in line {unknown[0]} is not known; use one "
             f"of {', '.join(MUST)} for a must-link and {', '.join(CANNOT)} for a cannot-link."
         )
     return np.array([word in MUST for word in words], bool)
