@@ -49,6 +49,13 @@ def as_rows(X: Any) -> Any:
     return X
 
 
+def all_numbers(X: Any) -> bool:
+    """Return whether a table or an array has finite numbers only."""
+    kinds = X.dtypes if hasattr(X, "dtypes") else [X.dtype]
+    numeric = all(getattr(dtype, "kind", "O") in "biuf" for dtype in kinds)
+    return numeric and bool(np.isfinite(np.asarray(X, dtype=float)).all())
+
+
 def column_names(X: Any, given: Any = None) -> list[str]:
     """Return the names of the columns: given ones, or those of a table, or numbers."""
     if given is None:

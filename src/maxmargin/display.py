@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ._files import needed, plural
-from ._steps import as_rows, column_names, last_step, prepared, quietly
+from ._steps import all_numbers, as_rows, column_names, last_step, prepared, quietly
 from .inspection import usual_range
 
 __all__ = ["plot_clusters", "plot_comparison", "plot_history", "plot_kernel_weights", "row_margins"]
@@ -118,7 +118,7 @@ def plot_clusters(model: Any, X: Any, labels: np.ndarray | None = None, ax: Any 
     margins = row_margins(scores)
     members = [np.flatnonzero(clusters == j) for j in range(scores.shape[1])]
     exemplars = [rows[margins[rows].argmax()] for rows in members if len(rows)]
-    if X.shape[1] == 2 and not sparse.issparse(X) and _all_numbers(X):
+    if X.shape[1] == 2 and not sparse.issparse(X) and all_numbers(X):
         points = np.asarray(X, dtype=float)
         ends = _ends(points, clusters)
         _draw_regions(ax, model, ends)
@@ -302,12 +302,6 @@ def _axes(ax: Any) -> Any:
         return ax
     pyplot = needed("matplotlib.pyplot", "plot")
     return pyplot.subplots(figsize=(6.4, 4.8), layout="constrained")[1]
-
-
-def _all_numbers(X: Any) -> bool:
-    kinds = X.dtypes if hasattr(X, "dtypes") else [X.dtype]
-    numeric = all(getattr(dtype, "kind", "O") in "biuf" for dtype in kinds)
-    return numeric and not np.isnan(np.asarray(X, dtype=float)).any()
 
 
 def _model_space(model: Any, X: Any) -> Any:

@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -112,12 +112,12 @@ class Rows:
     """
 
     X: Any
-    transformer: Any
-    columns: list[Any]
-    ids: Any
-    id_name: str
-    labels: Any
-    source: str
+    transformer: Any = None
+    columns: Sequence[Any] = ()
+    ids: Any = None
+    id_name: str = "id"
+    labels: Any = None
+    source: str = ""
     warnings: tuple[str, ...] = ()
 
     def warn(self) -> None:
@@ -144,12 +144,13 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
     from scipy import sparse
     from sklearn.preprocessing import StandardScaler
 
+    from maxmargin._data.sheet import absent_columns
     from maxmargin.io import read_table
     from maxmargin.tables import table_columns
 
     table = read_table(args.data, label_column=label_column, **reading(args))
     id_name, frame = args.id_column or "id", table.X
-    check_number(args, len(frame) if hasattr(frame, "iloc") else frame.shape[0])
+    check_number(args, frame.shape[0])
     if not hasattr(frame, "iloc"):
         if args.column or args.text:
             option = "--column" if args.column else "--text"
@@ -160,7 +161,8 @@ def read_data(args: argparse.Namespace, estimator: Any, label_column: str | None
     kinds = dict(args.column)
     if args.text:
         kinds = dict.fromkeys(frame.columns, "drop") | {args.text: "text"}
-    check_columns(args, frame, kinds)
+    if lost := absent_columns(list(kinds), list(frame.columns)):
+        raise DataError(f"{args.data}: {lost[0]}", lost[1])
     columns = table_columns(frame, kinds)
     used = [column.name for column in columns if column.used]
     if not used:
@@ -226,20 +228,12 @@ def checksum(path: str) -> str:
     return f"{zlib.crc32(Path(path).read_bytes()):08x}"
 
 
-def check_columns(args: argparse.Namespace, frame: Any, names: Iterable[str]) -> None:
-    """Refuse columns that the file does not have."""
-    from maxmargin._data.opening import explained
-    from maxmargin._data.sheet import Wish, number_columns
-
-    with explained(args.data):
-        number_columns(list(frame.columns), Wish(columns=tuple(names)))
-
-
 def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     """Read DATA as a saved model takes its rows."""
     from sklearn.compose import ColumnTransformer
 
     from maxmargin._data.sheet import refuse_absent
+    from maxmargin._steps import all_numbers
     from maxmargin.io import read_rows, read_table
 
     names: Any = getattr(model, "feature_names_in_", None)
@@ -252,21 +246,14 @@ def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     if table is None or (table.column_names is None and not mixed):
         n_features = getattr(model, "n_features_in_", None)
         table = read_rows(args.data, n_features=n_features, **reading(args))
-        return Rows(table.X, None, [], table.ids, id_name, None, table.source)
+        return Rows(table.X, ids=table.ids, id_name=id_name, source=table.source)
     frame, names = table.X, list(names)
     refuse_absent(names, frame.columns, args.data, mixed)
-    if not mixed and not _complete_numbers(frame[names]):
+    if not mixed and not all_numbers(frame[names]):
         read_rows(args.data, columns=names, **reading(args))  # says what is wrong
     ids, id_name = found_ids(frame.drop(columns=names), table.ids, id_name)
     X = frame[names] if mixed else plain_rows(frame[names])
-    return Rows(X, None, [], ids, id_name, None, table.source)
-
-
-def _complete_numbers(frame: Any) -> bool:
-    import numpy as np
-
-    numeric = all(getattr(dtype, "kind", "O") in "biuf" for dtype in frame.dtypes)
-    return numeric and bool(np.isfinite(frame.to_numpy(np.float64)).all())
+    return Rows(X, ids=ids, id_name=id_name, source=table.source)
 
 
 def plain_rows(frame: Any, named: bool = True) -> Any:
