@@ -25,6 +25,7 @@ from .io import read_labels
 from .tables import Column, number_reader, table_columns
 
 SCALES, FAR_OUT = "scales differ wildly", "very far from the rest"
+SAMPLE_ROWS = 100_000
 NEARLY = 0.9  # share of empty cells that is told
 FAR, FEW = 10, 0.05  # interquartile ranges; largest share of the rows
 EXAMPLES = 3  # cells that are named
@@ -59,11 +60,10 @@ def inspect_rows(
     header: bool | None = None,
     format: str | None = None,
     n_clusters: int | None = None,
-    sample_rows: int = 100_000,
 ) -> Inspection:
     """Return the problems of a file, each with a remedy.
 
-    The arguments are those of `maxmargin.io.read_rows`. The first ``sample_rows`` rows are searched
+    The arguments are those of `maxmargin.io.read_rows`. The first ``SAMPLE_ROWS`` rows are searched
     for duplicates, constant columns and scales.
     """
     wish = Wish(id_column, label_column, tuple(drop), None, header)
@@ -75,11 +75,11 @@ def inspect_rows(
     n_rows, n_columns = sheet.X.shape
     columns = [] if table is None else table_columns(sheet.X)
     if table is None:
-        found = [*errors(sheet), *_about_array(sheet, n_clusters, sample_rows)]
+        found = [*errors(sheet), *_about_array(sheet, n_clusters)]
     else:
         n_columns = sum(column.used for column in columns)
         place = partial(place_of, lines=sheet.lines, ids=sheet.kept.get(sheet.id_column))
-        in_columns = inspect_frame(sheet.X, columns, place, n_clusters, sample_rows)
+        in_columns = inspect_frame(sheet.X, columns, place, n_clusters)
         found = [*table_errors(sheet), *in_columns]
     if label_column in sheet.kept and n_rows:
         found.append(known_labels(sheet.kept[label_column], str(label_column), n_clusters))
@@ -109,7 +109,6 @@ def inspect_frame(
     columns: Sequence[Column],
     place: Callable[[int], str],
     n_clusters: int | None = None,
-    sample_rows: int = 100_000,
 ) -> Iterator[Finding]:
     """Yield what is found in a table whose columns are used as decided.
 
@@ -118,11 +117,11 @@ def inspect_frame(
     used = [column for column in columns if column.used]
     if len(frame) == 0:
         return
-    yield from _with_units(frame[[column.name for column in columns]][:sample_rows])
+    yield from _with_units(frame[[column.name for column in columns]][:SAMPLE_ROWS])
     if not used:
         yield Finding("error", "no column can be clustered", "Say how to use one with --column")
         return
-    some = frame[[column.name for column in used]][:sample_rows]
+    some = frame[[column.name for column in used]][:SAMPLE_ROWS]
     yield from _repeated(some, int(some.duplicated().sum()), n_clusters, len(frame))
     for column in used:
         if column.name.lower() in _ANSWERS:
@@ -205,14 +204,14 @@ def _with_units(frame: Any) -> Iterator[Finding]:
             yield Finding("warning", what, f"Remove {unit!r} from its cells")
 
 
-def _about_array(sheet: Sheet, n_clusters: int | None, sample_rows: int) -> Iterator[Finding]:
+def _about_array(sheet: Sheet, n_clusters: int | None) -> Iterator[Finding]:
     """Yield problems and warnings of rows of numbers without names of columns."""
     from ._core.dedup import count_distinct
     from ._data.source import MemoryRows
 
     if 0 in sheet.X.shape:
         return
-    X = sheet.X[:sample_rows].astype(np.float64)
+    X = sheet.X[:SAMPLE_ROWS].astype(np.float64)
     n_rows, n_all = X.shape[0], sheet.X.shape[0]
     yield from _too_large(X)
     repeated = n_rows - count_distinct(MemoryRows(X), at_least=n_rows)
