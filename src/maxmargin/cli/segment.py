@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "seconds": seconds,
         "n_segments": len(found.shares),
         "shares": found.shares,
-        "colours": [_mean_colour(found, j) for j in range(len(found.shares))],
+        "colours": _mean_colours(found),
         "stop_reason": found.model.stop_reason_,
         "wrote": {"picture": args.out} if args.out else {},
     }
@@ -104,11 +104,10 @@ def _picture(args: argparse.Namespace, image: Any, found: Any) -> Any:
     return np.hstack([found.pixels, gap, found.overlay(), gap, beside.overlay()])
 
 
-def _mean_colour(found: Any, segment: int) -> str:
-    inside = found.labels == segment
-    if not inside.any():
-        return "-"
-    return "#" + "".join(f"{round(c):02x}" for c in found.pixels[inside].mean(axis=0))
+def _mean_colours(found: Any) -> list[str]:
+    flat = found.flat()
+    parts = [flat[found.labels == segment] for segment in range(len(found.shares))]
+    return [f"#{part[0].tobytes().hex()}" if len(part) else "-" for part in parts]
 
 
 def tell(result: dict[str, Any]) -> Iterator[Any]:
