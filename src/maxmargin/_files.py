@@ -64,6 +64,19 @@ def listed(items: Iterable[Any], word: str) -> str:
     return f"{', '.join(others)} {word} {last}" if others else last
 
 
+def nearest(name: str, names: Iterable[Any], cutoff: float = 0.6) -> Any:
+    """Return the name that is most like another one, whatever their case, or None.
+
+    Examples
+    --------
+    >>> nearest("rmp", ["noise", "RPM"]), nearest("x", ["noise", "RPM"])
+    ('RPM', None)
+    """
+    spelt = {str(known).lower(): known for known in names}  # a table can have numbers as names
+    near = difflib.get_close_matches(name.lower(), spelt, 1, cutoff)
+    return spelt[near[0]] if near else None
+
+
 def needed(module: str, extra: str = "cli") -> Any:
     """Import an optional package, or say which extra brings it."""
     try:
@@ -177,5 +190,5 @@ def check_exists(path: Path) -> None:
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
-    near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1, 0.8)
-    return f": did you mean {near[0]}?" if near else ""
+    near = nearest(path.name, (other.name for other in path.parent.iterdir()), 0.8)
+    return f": did you mean {near}?" if near else ""

@@ -36,8 +36,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ._column_kinds import KINDS, MAX_LEVELS, SIGNS, kind_of
-from ._data.sheet import nearest, refuse_absent
-from ._files import needed, plural
+from ._data.sheet import refuse_absent
+from ._files import nearest, needed, plural
 from ._texts import TextAxes, tf_idf
 
 __all__ = ["Column", "table_columns", "table_pipeline"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import DataError
+from .._files import DataError, nearest
 
 Lines = Callable[[], Sequence[int]]  # finds the line of each row of a text file, for messages
 TRANSPOSED = 4096  # rows that are transposed at a time: they fit the cache
@@ -110,19 +109,6 @@ def refuse_absent(wanted: Iterable[str], names: Iterable[str], source: str, mixe
         empty = " (cells may be empty)" if mixed else ""
         remedy = f"Rename or add what is missing{empty}, or fit again without it. {lost[1]}"
         raise DataError(f"{source}: {lost[0]}, which the model was fitted with", remedy)
-
-
-def nearest(name: str, names: Iterable[Any]) -> Any:
-    """Return the name that is most like another one, whatever their case, or None.
-
-    Examples
-    --------
-    >>> nearest("rmp", ["noise", "RPM"]), nearest("x", ["noise", "RPM"])
-    ('RPM', None)
-    """
-    spelt = {str(known).lower(): known for known in names}  # a table can have numbers as names
-    near = difflib.get_close_matches(name.lower(), spelt, 1)
-    return spelt[near[0]] if near else None
 
 
 def refuse_names(wish: Wish, labels: str | None = None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -19,6 +18,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from maxmargin._files import nearest
 
 from . import (
     UsageError,
@@ -51,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
-            message += did_you_mean(choice[1], choice[2].split(", "))
+            message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
@@ -159,9 +160,9 @@ def _refuse(parser: argparse.ArgumentParser, name: str | None, unknown: list[str
     """Refuse arguments that a command does not have, and name the nearest of its options."""
     known = list((_commands(parser)[name] if name else parser)._option_string_actions)
     first = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
-    near = difflib.get_close_matches(first.replace("_", "-"), known, 1, 0.8)
-    near = [word for word in [OTHER_OPTIONS.get(first)] if word in known] or near
-    hint = f"; did you mean {near[0]}?" if near else ""
+    other = OTHER_OPTIONS.get(first)
+    near = other if other in known else nearest(first.replace("_", "-"), known, 0.8)
+    hint = f"; did you mean {near}?" if near else ""
     if not first and "--drop" in known:
         hint = "; separate names by commas, and quote names with blanks"
     if not first and name == "info":

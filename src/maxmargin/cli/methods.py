@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import inspect
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from maxmargin._files import listed
+from maxmargin._files import listed, nearest
 
 from . import UsageError, with_this_python
 
@@ -240,5 +239,5 @@ def _in_words(error: str, constraints: dict[str, Any], settings: dict[str, Any])
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of a message that names the nearest of some words, if one is near."""
-    near = difflib.get_close_matches(word, [name.strip("'") for name in known], 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else ""
