@@ -209,7 +209,8 @@ def test_the_command_writes_a_page(tmp_path, monkeypatch, capsys, wine):
     told = json.loads(capsys.readouterr().out)
     assert told["cluster_sizes"] == wine[0].cluster_sizes_.tolist()
     assert (tmp_path / "r.html").stat().st_size == told["bytes"] < 10_000_000
-    assert main(["report", "m.skops", "wine.csv", "--out", "r.pdf"]) == 2
+    for out in ("r.pdf", "no-folder/r.html"):  # before the model is loaded
+        assert main(["report", "no-model.skops", "wine.csv", "--out", out]) == 2
     assert main(["report", "m.skops", "wine.csv", "--image-shape", "3by3"]) == 2
 
 

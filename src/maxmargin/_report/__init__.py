@@ -25,6 +25,8 @@ from ._view import fitted_view, number_view
 
 __all__ = ["Report", "Rows", "make_report", "report"]
 
+PAGE_SUFFIXES = (".html", ".htm")
+
 
 class Report:
     """A report that :func:`maxmargin.report` made of a view; a notebook shows it."""
@@ -46,7 +48,7 @@ class Report:
         path : path
             Name of the file, which ends in ``.html``.
         """
-        check_suffix(path, (".html", ".htm"))
+        check_suffix(path, PAGE_SUFFIXES)
         with atomic_write(path) as partial:
             partial.write_text(self.html, encoding="utf-8")
 

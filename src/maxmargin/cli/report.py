@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from maxmargin._files import plural
+from maxmargin._files import plural, resolved
 
-from . import UsageError, data
+from . import data
 
 SUMMARY = "write a page about a saved model and the rows of a file"
 EXAMPLE = "maxmargin report people.skops people.csv --id-column name --out report.html"
@@ -42,11 +42,11 @@ _shape.__name__ = "shape such as 28x28"
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Write the page."""
-    from maxmargin._report import Rows, make_report
+    from maxmargin._report import PAGE_SUFFIXES, Rows, make_report
     from maxmargin.persistence import load_model
 
-    if Path(args.out).suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--out {args.out} must end in .html")
+    inputs = {resolved(path): path for path in (args.model, args.data)}
+    data.check_output("--out", args.out, PAGE_SUFFIXES, inputs)
     model = load_model(args.model)
     table = data.new_rows(args, model)
     rows = Rows(table.X, None, args.image_shape, table.ids)
