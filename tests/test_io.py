@@ -72,6 +72,9 @@ def test_numbers_of_every_size_are_read_exactly(tmp_path):
     rows = RNG.normal(size=(500, 4)) * 10.0 ** RNG.integers(-30, 30, size=(500, 4))
     path = put(tmp_path, "d.csv", csv_text(rows, "abcd"))
     np.testing.assert_array_equal(read_rows(path, drop=["c"]).X, rows[:, [0, 1, 3]])
+    path = put(tmp_path, "e.csv", csv_text(rows[:, :2], ["age", "pay"]))
+    for read in (read_rows, read_table):
+        assert read(path, drop="age").column_names == ("pay",)
 
 
 @pytest.mark.parametrize("delimiter", [",", "  "])

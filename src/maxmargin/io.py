@@ -17,7 +17,7 @@ import numpy as np
 from ._data.blocks import RowBlocks
 from ._data.csv_text import MISSING, number, write_csv
 from ._data.formats import open_frame, open_sheet
-from ._data.problems import errors, table_errors
+from ._data.problems import Finding, errors, table_errors
 from ._data.sheet import Lines, Sheet, Wish
 from ._files import DataError, atomic_write, check_suffix, needed
 
@@ -142,15 +142,21 @@ def read_rows(
     >>> table.X.shape, table.column_names, [str(i) for i in table.ids]
     ((2, 2), ('age', 'height'), ['Ann', 'Bob'])
     """
-    chosen = None if columns is None else tuple(columns)
-    wish = Wish(id_column, label_column, tuple(drop), chosen, header, n_features)
+    wish = Wish(id_column, label_column, _names(drop), _names(columns), header, n_features)
     _, sheet = open_sheet(Path(path), format, wish)
-    for finding in errors(sheet):
-        raise DataError(f"{path}: {finding.what}", finding.remedy)
-    return _as_table(sheet, label_column, path)
+    return _as_table(path, sheet, errors(sheet), label_column)
 
 
-def _as_table(sheet: Sheet, label_column: str | None, path: Any) -> Table:
+def _names(given: Any) -> Any:
+    """Return names of columns as a tuple, also a single one."""
+    return (given,) if isinstance(given, str) else given if given is None else tuple(given)
+
+
+def _as_table(
+    path: Any, sheet: Sheet, problems: Iterable[Finding], label_column: str | None
+) -> Table:
+    for problem in problems:
+        raise DataError(f"{path}: {problem.what}", problem.remedy)
     ids, labels = sheet.kept.get(sheet.id_column), sheet.kept.get(label_column)
     names = sheet.names if sheet.named else None
     return Table(sheet.X, ids, names, labels, str(path), sheet.lines)
@@ -201,15 +207,12 @@ def read_table(
     >>> table.X["age"].tolist(), table.X["since"].dt.year.tolist()
     ([31.5, nan], [2020, 2021])
     """
-    given: dict[str, Any] = {"id_column": id_column, "label_column": label_column}
-    given |= {"drop": tuple(drop), "header": header}
-    wish = Wish(**given, columns=None if columns is None else tuple(columns))
-    kind, sheet = open_frame(Path(path), format, wish)
-    if sheet is None:
-        return read_rows(path, **given, format=kind)
-    for finding in table_errors(sheet):
-        raise DataError(f"{path}: {finding.what}", finding.remedy)
-    return _as_table(sheet, label_column, path)
+    wish = Wish(id_column, label_column, _names(drop), _names(columns), header)
+    kind, table = open_frame(Path(path), format, wish)
+    if table is not None:
+        return _as_table(path, table, table_errors(table), label_column)
+    _, sheet = open_sheet(Path(path), kind, wish)
+    return _as_table(path, sheet, errors(sheet), label_column)
 
 
 def open_rows(
@@ -251,8 +254,7 @@ def open_rows(
     """
     from ._data.files import open_blocks
 
-    dropped = (drop,) if isinstance(drop, str) else tuple(drop)
-    return open_blocks(Path(path), Wish(drop=dropped), format)
+    return open_blocks(Path(path), Wish(drop=_names(drop)), format)
 
 
 def read_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
