@@ -415,6 +415,9 @@ def test_lines_of_empty_cells_count_as_rows(tmp_path):
         read_rows(put(tmp_path, "d.csv", "a,b\n1,2\n,\n3,\n"))
     with pytest.raises(DataError, match=r"'b' holds text in 1 of 3 rows, .*'x' on line 5"):
         read_rows(put(tmp_path, "d.csv", "a,b\n1,2\n\n,\n3,x\n,\n"))
+    with pytest.raises(DataError, match=r"'a' holds text in 1 of 3 rows, .*'x' on line 4"):
+        read_rows(put(tmp_path, "d.csv", "a\n1\n  \nx\n"))
+    assert len(read_rows(put(tmp_path, "d.csv", "a,b\n1,2\n  \n3,4\n")).X) == 2
 
 
 def test_inspection_counts_lines_of_empty_cells(tmp_path):

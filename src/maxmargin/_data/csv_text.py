@@ -97,8 +97,7 @@ def _lines_of(path: Path, layout: Layout) -> Lines:
     @cache
     def lines() -> list[int]:
         with _open_text(path, layout.encoding, "replace") as file:
-            records = _records(file, layout.delimiter, strict=False)
-            return [line for line, _ in records if line > layout.header_lines]
+            return [line for line, _ in _below_header(file, layout, strict=False)]
 
     return lines
 
@@ -173,7 +172,8 @@ def _sniff_delimiter(sample: list[str]) -> str:
     """
     for delimiter in "\t;|, ":
         try:
-            widths = Counter(len(fields) for _, fields in _records(sample, delimiter, strict=False))
+            records = _records(sample, delimiter, strict=False)
+            widths = Counter(len(fields) for _, fields in records if any(fields))
         except DataError:  # a line that is not split exceeds the longest possible field
             continue
         width, count = widths.most_common(1)[0] if widths else (1, 0)
@@ -288,9 +288,7 @@ def _numbers_of_cells(path: Path, layout: Layout) -> _Cells:
 def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
     """Yield the records below the header, which must have the same number of fields."""
     width = len(layout.names)
-    for line, fields in _records(lines, layout.delimiter):
-        if line <= layout.header_lines:
-            continue
+    for line, fields in _below_header(lines, layout):
         if len(fields) == width + 1 and not fields[-1].strip():
             fields = fields[:-1]  # a separator at the end of the line
         if len(fields) != width:
@@ -300,8 +298,16 @@ def _body(lines: Iterable[str], layout: Layout) -> Iterator[_Record]:
         yield line, fields
 
 
+def _below_header(lines: Iterable[str], layout: Layout, strict: bool = True) -> Iterator[_Record]:
+    """Yield the records below the header that pyarrow counts as rows, also of empty cells."""
+    for line, fields in _records(lines, layout.delimiter, strict):
+        blank = len(fields) == 1 < len(layout.names) and not fields[0]
+        if line > layout.header_lines and not blank:
+            yield line, fields
+
+
 def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Iterator[_Record]:
-    """Yield line number and fields of every record but blank lines; cells may be empty."""
+    """Yield line number and fields of every record but empty lines; cells may be empty."""
     if delimiter == " ":
         lines = (" ".join(line.split()) for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
@@ -309,7 +315,7 @@ def _records(lines: Iterable[str], delimiter: str, strict: bool = True) -> Itera
     try:
         for fields in reader:
             line = reader.line_num
-            if any(fields) or len(fields) > 1:
+            if fields:
                 yield line, fields
     except csv.Error as error:
         what = f"what begins on line {line + 1} is not readable as csv ({error})"
