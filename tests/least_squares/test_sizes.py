@@ -1,5 +1,6 @@
 """Sizes, shapes and scales that nobody gave: what the search compares, and what it takes."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -158,6 +159,19 @@ def test_a_small_cluster_far_from_the_others_is_found(d):
     assert len(model.clusters_on_floor_) == 0
     # A larger balance is kept: no cluster may be that small.
     assert min(front_door(3, balance=0.2).fit(X).cluster_sizes_) >= 0.2 * 1002 // 3
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.7])
+def test_sizes_of_small_clusters_are_not_told_to_miss_the_balance(weight):
+    rng = np.random.default_rng(0)
+    # With weights of .7, the least size by the default balance is 11.74, of which 11 is whole.
+    y = np.repeat([0, 1, 2], [600, 390, 16 if weight < 1 else 12])
+    X = rng.normal(size=(len(y), 2)) + np.array([0.0, 12.0, -12.0])[y, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = front_door(3).fit(X, sample_weight=np.full(len(y), weight))
+    np.testing.assert_allclose(model.cluster_sizes_, weight * np.bincount(y))
+    assert len(model.clusters_on_floor_) == 0
 
 
 def test_subsamples_keep_a_small_cluster():

@@ -352,7 +352,8 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
     problem, held, connected = searched.problem, fit.known, searched.connected is not None
     similarity: Any = problem.similarity
     links = problem.links
-    smaller = connected and problem.floor < size_floor(s.balance, fit.weights.sum(), s.n_clusters)
+    usual = size_floor(s.balance, fit.weights.sum(), s.n_clusters, data.whole)
+    smaller = connected and problem.floor < usual
     if links is not None:
         held = np.where(links.linked(), found.labels, held)
     elif connected and searched.replaced:  # the mean R would smooth them where they are close
