@@ -148,6 +148,14 @@ def test_a_cloud_has_no_clusters_that_are_apart(draw):
                 assert connected_clusters(X, np.ones(150), k) is None
 
 
+@pytest.mark.parametrize("far", [5e4, 1e5])
+def test_a_cloud_on_a_line_and_a_row_far_away_have_no_clusters_that_are_apart(far):
+    for seed in (2, 25, 28, 29):
+        X = np.random.default_rng(seed).normal(size=(300, 1))
+        X[7] = far  # nearly all distances round to 0 beside it
+        assert connected_clusters(X - X.mean(), np.ones(300), 2) is None
+
+
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_a_small_cluster_far_from_the_others_is_found(d):
     rng = np.random.default_rng(0)

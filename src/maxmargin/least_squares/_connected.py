@@ -100,8 +100,9 @@ def _small_groups_apart(
         ].min()
         for h in range(k)
     )
-    # The links that are short: the groups must be complete with them.
-    short = tree.data[:joined] * (FAR_ON_A_LINE if points.shape[1] == 1 else FAR) <= gap
+    # The links that are short, whatever was rounded: the groups must be complete with them.
+    reach = np.sqrt(tree.data[:joined] ** 2 + _rounding(points))
+    short = reach * (FAR_ON_A_LINE if points.shape[1] == 1 else FAR) <= gap
     row, column = tree.row[:joined][short], tree.col[:joined][short]
     if joined_links(row, column, weights, k, least, enough) < len(row):
         return None
@@ -166,7 +167,7 @@ def neighbours_of(points: np.ndarray, count: int, n_jobs: int = 1) -> tuple[np.n
     n = len(points)
     neighbours, squares = np.empty((n, count), np.int64), np.empty((n, count))
     # Distances that differ by rounding are equal: the order of the rows then decides, not BLAS.
-    unit = EQUAL * max(float(np.einsum("ij,ij->i", points, points).max()), np.finfo(float).tiny)
+    unit = _rounding(points)
 
     def strip(i: int) -> None:
         D = negative_squares(points[i : i + STRIP], points)
@@ -178,6 +179,12 @@ def neighbours_of(points: np.ndarray, count: int, n_jobs: int = 1) -> tuple[np.n
 
     run_all(strip, range(0, n, STRIP), n_jobs)
     return neighbours, np.sqrt(np.maximum(squares, 0.0))
+
+
+def _rounding(points: np.ndarray) -> float:
+    """Return the unit to which squared distances are rounded."""
+    largest = float(np.einsum("ij,ij->i", points, points).max())
+    return EQUAL * max(largest, np.finfo(float).tiny)
 
 
 def _spanning_tree(neighbours: np.ndarray, distances: np.ndarray) -> sparse.coo_array:
