@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
 import re
 import stat
 from pathlib import Path
@@ -408,6 +409,14 @@ def test_inspection_lists_all_at_once(tmp_path):
     told = whats(tmp_path / "e.npy")
     for part in ("same value in every row: column 0", "scales differ wildly", "like a row number"):
         assert part in told
+
+
+@pytest.mark.parametrize("read", [read_rows, read_table])
+def test_tables_can_be_pickled(read, tmp_path):
+    table = read(put(tmp_path, "d.csv", "a,b\n1,2\n\n3,4\n"))
+    again = pickle.loads(pickle.dumps(table))
+    np.testing.assert_array_equal(again.X, table.X)
+    assert again.lines() == [2, 4]
 
 
 def test_lines_of_empty_cells_count_as_rows(tmp_path):

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -22,7 +22,7 @@ import numpy as np
 
 from .._files import DataError, needed
 from .opening import GET_AGAIN, open_bytes
-from .sheet import Lines, Sheet, TextColumn, Wish, number_columns, rows_of, table_sheet
+from .sheet import Sheet, TextColumn, Wish, number_columns, rows_of, table_sheet
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 _SPELLED = sorted(MISSING | {name.upper() for name in MISSING} | {"NaN", "None", "Null"})
@@ -52,7 +52,7 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
     layout = _layout(path, wish)
     X, text, kept = _read_numbers(path, layout) or _numbers_of_cells(path, layout)
     names = tuple(name for name in layout.wanted if name not in {column.name for column in text})
-    lines = _lines_of(path, layout)
+    lines = _RowLines(path, layout)
     return Sheet(X, names, layout.named, tuple(text), kept, layout.wish.id_column, lines)
 
 
@@ -63,7 +63,7 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     """
     pa, pc = needed("pyarrow"), needed("pyarrow.csv")
     layout = _layout(path, wish)
-    lines = _lines_of(path, layout)
+    lines = _RowLines(path, layout)
     try:
         with open_bytes(path) as file:
             table = _typed(file, layout)
@@ -93,13 +93,20 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     return table_sheet(frame, layout.wish, layout.named, lines)
 
 
-def _lines_of(path: Path, layout: Layout) -> Lines:
-    @cache
-    def lines() -> list[int]:
-        with _open_text(path, layout.encoding, "replace") as file:
-            return [line for line, _ in _below_header(file, layout, strict=False)]
+@dataclass(frozen=True)
+class _RowLines:
+    """Finds the line of each row when it is first asked for; a class, so that tables pickle."""
 
-    return lines
+    path: Path
+    layout: Layout
+
+    def __call__(self) -> list[int]:
+        return self._found
+
+    @cached_property
+    def _found(self) -> list[int]:
+        with _open_text(self.path, self.layout.encoding, "replace") as file:
+            return [line for line, _ in _below_header(file, self.layout, strict=False)]
 
 
 def _open_text(path: Path, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
