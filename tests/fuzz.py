@@ -464,7 +464,7 @@ def model_defects(model, case: Case, caught) -> list[str]:
         return [*found, f"predict failed: {refusal_defects(error) or short(error)}"]
     labels = np.asarray(model.labels_)
     known = np.asarray(case.fit.get("partial_labels", np.full(len(labels), -1)))
-    free = known < 0
+    free = ~(known >= 0)  # also NaN
     if (labels[~free] != known[~free]).any():
         found.append("partial_labels not kept")
     if case.links is not None and isinstance(model, maxmargin.MaxMarginClustering):
