@@ -225,7 +225,11 @@ def _warnings(args: argparse.Namespace, table: Any, columns: list[Any]) -> Itera
 
 def checksum(path: str) -> str:
     """Return a checksum of a file, by which a changed one is noticed."""
-    return f"{zlib.crc32(Path(path).read_bytes()):08x}"
+    crc = 0
+    with open(path, "rb") as file:  # which may be larger than memory
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return f"{crc:08x}"
 
 
 def new_rows(args: argparse.Namespace, model: Any) -> Rows:
