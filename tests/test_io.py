@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 import pickle
 import re
 import stat
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +89,41 @@ def test_plain_files_are_not_read_cell_by_cell(tmp_path, monkeypatch, delimiter)
     table = read_rows(path, id_column="b")
     np.testing.assert_array_equal(table.X, rows[:, [0, 2, 3]])
     assert [float(cell) for cell in table.ids] == rows[:, 1].tolist()
+
+
+@pytest.mark.parametrize("read", [read_rows, read_table])
+@pytest.mark.parametrize(
+    "name, encoding",
+    [("d.csv", "utf-8"), ("d.csv.gz", "utf-8"), ("d.csv.bz2", "utf-8"), ("d.csv.xz", "utf-8"),
+     ("spaces.txt", "utf-8"), ("mark.csv", "utf-8-sig"), ("wide.csv", "utf-16"),
+     ("windows.csv", "cp1252"),
+     pytest.param(os.fsdecode(b"gr\xf6\xdfe.csv"), "utf-8", marks=pytest.mark.skipif(
+         sys.platform != "linux", reason="names of files must be UTF-8"))],
+)  # fmt: skip
+def test_threads_of_pyarrow_hold_no_python_object(tmp_path, monkeypatch, name, encoding, read):
+    """An object that a thread of pyarrow gives up while the interpreter ends makes it abort."""
+    from pyarrow import BufferReader, csv
+
+    given = []
+
+    def spy(function):
+        def called(source, options, *more):
+            given.append((source, options.encoding))
+            return function(source, options, *more)
+
+        return called
+
+    monkeypatch.setattr(csv, "open_csv", spy(csv.open_csv))
+    monkeypatch.setattr(csv, "read_csv", spy(csv.read_csv))
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+    text = csv_text(np.tile(X, (500, 1)), ("größe", "b", "c"), " " * 2 if "sp" in name else ",")
+    content = pack.get(Path(name).suffix, bytes)(text.encode(encoding))
+    table = read(put(tmp_path, name, content))
+    np.testing.assert_array_equal(table.X, np.tile(X, (500, 1)))
+    assert table.column_names == ("größe", "b", "c")
+    assert given
+    for source, encoding_given in given:
+        assert isinstance(source, str | BufferReader) and encoding_given == "utf8"
 
 
 def test_odd_cells_are_the_same_numbers(tmp_path):

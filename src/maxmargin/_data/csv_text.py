@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -65,19 +65,16 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
     layout = _layout(path, wish)
     lines = _RowLines(path, layout)
     try:
-        with open_bytes(path) as file:
-            table = _typed(file, layout)
+        table = _typed(_source(path, layout), layout)
         if layout.encoding == "utf-8-sig" and any(map(pa.types.is_binary, table.schema.types)):
             layout = replace(layout, encoding="cp1252")  # text that is not UTF-8, far down
-            with open_bytes(path) as file:
-                table = _typed(file, layout)
+            table = _typed(_source(path, layout), layout)
     except pa.ArrowInvalid:
         table = pa.table(_read_cells(path, layout))
-        text = io.BytesIO()
+        text = pa.BufferOutputStream()
         pc.write_csv(table, text)  # for the types of the columns
-        text.seek(0)
         layout = replace(layout, delimiter=",", encoding="utf-8-sig", quoted=True, trailing=False)
-        table = _typed(text, replace(layout, header_lines=1))
+        table = _typed(pa.BufferReader(text.getvalue()), replace(layout, header_lines=1))
     asked = {*layout.wanted, *layout.wish.kept}
     # A separator at the end of each line makes a column without name and content.
     names = [
@@ -211,13 +208,13 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     types = dict.fromkeys(kept, pa.string()) | dict.fromkeys(layout.wanted, pa.float64())
     blocks = []
     try:
-        with open_bytes(path) as file:
-            # Block by block: the memory of the columns is reused, and the rows fit the cache.
-            for batch in needed("pyarrow.csv").open_csv(*_options(file, layout, types)):
-                table = pa.Table.from_batches([batch])
-                blocks.append(rows_of(table, layout.wanted, np.float64))
-                for name, column in kept.items():
-                    column += [cell.strip() for cell in table.column(name).to_pylist()]
+        options = _options(_source(path, layout), layout, types)
+        # Block by block: the memory of the columns is reused, and the rows fit the cache.
+        for batch in needed("pyarrow.csv").open_csv(*options):
+            table = pa.Table.from_batches([batch])
+            blocks.append(rows_of(table, layout.wanted, np.float64))
+            for name, column in kept.items():
+                column += [cell.strip() for cell in table.column(name).to_pylist()]
     except pa.ArrowInvalid:
         return None
     if any(column and "\n" in column[-1] for column in kept.values()):
@@ -226,10 +223,10 @@ def _read_numbers(path: Path, layout: Layout) -> _Cells | None:
     return np.concatenate([np.empty((0, len(layout.wanted))), *blocks]), [], columns
 
 
-def _typed(file: BinaryIO, layout: Layout) -> Any:
+def _typed(source: Any, layout: Layout) -> Any:
     """Return all columns with the types that pyarrow finds."""
     pa = needed("pyarrow")
-    table = needed("pyarrow.csv").read_csv(*_options(file, layout))
+    table = needed("pyarrow.csv").read_csv(*_options(source, layout))
     for j, column in enumerate(table.columns):
         if pa.types.is_string(column.type) and len(column) and "\n" in str(column[-1]):
             raise pa.ArrowInvalid("perhaps an unclosed quote, which is read as one long cell")
@@ -238,17 +235,15 @@ def _typed(file: BinaryIO, layout: Layout) -> Any:
     return table
 
 
-def _options(file: BinaryIO, layout: Layout, types: dict[str, Any] | None = None) -> Any:
+def _options(source: Any, layout: Layout, types: dict[str, Any] | None = None) -> Any:
     """Return the arguments of pyarrow's readers; types of the columns are found if not given."""
     pc = needed("pyarrow.csv")
-    source = _single_spaced(file) if layout.delimiter == " " else file
     return (
         source,
         pc.ReadOptions(
             column_names=layout.names + [""] * layout.trailing,
             skip_rows=layout.header_lines,
             block_size=max(1 << 20, 8 * layout.longest),  # no row may be longer
-            encoding=layout.encoding.removesuffix("-sig"),
         ),
         pc.ParseOptions(delimiter=layout.delimiter, newlines_in_values=layout.quoted),
         pc.ConvertOptions(
@@ -261,10 +256,29 @@ def _options(file: BinaryIO, layout: Layout, types: dict[str, Any] | None = None
     )
 
 
-def _single_spaced(file: BinaryIO) -> BinaryIO:
+def _source(path: Path, layout: Layout) -> Any:
+    """Return the name of the file, or its text in UTF-8 if pyarrow cannot read it by itself.
+
+    Threads of pyarrow keep what they read for a moment after it has been read. If the interpreter
+    ends in that moment, a Python object (a file or a codec) makes it abort or hang.
+    """
+    utf8, spaces = layout.encoding == "utf-8-sig", layout.delimiter == " "
+    odd_name = re.search("[\ud800-\udfff]", str(path))  # bytes that are not UTF-8
+    if utf8 and not spaces and not odd_name and path.suffix != ".xz":
+        return str(path)
+    text = needed("pyarrow").BufferOutputStream()
+    errors = "surrogateescape" if utf8 else "strict"
+    with _open_text(path, layout.encoding, errors) as file:
+        while lines := file.readlines(1 << 20):
+            part = "".join(lines).encode("utf-8", errors)
+            text.write(_single_spaced(part) if spaces else part)
+    return needed("pyarrow").BufferReader(text.getvalue())
+
+
+def _single_spaced(text: bytes) -> bytes:
     """Return the text with single spaces between columns, as pyarrow requires."""
-    text = re.sub(rb"[ \t]+", b" ", file.read())
-    return io.BytesIO(re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE))
+    text = re.sub(rb"[ \t]+", b" ", text)
+    return re.sub(rb"^ | $| (?=\r)", b"", text, flags=re.MULTILINE)
 
 
 def _read_cells(path: Path, layout: Layout) -> dict[str, list[str]]:
