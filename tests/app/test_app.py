@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -180,13 +181,35 @@ def test_other_front_ends_go_on_from_the_answers(tmp_path, monkeypatch, capsys):
     for c in range(3):
         explorer.handle("name", {"fit": 1, "cluster": c, "name": f"cluster {c}"})
     explorer.close()
-    monkeypatch.setattr("sys.stdin", __import__("io").StringIO("s\nu\nu\nd\nq\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("s\nu\nu\nd\nq\n"))
     assert main(["label", "d.csv", "-k", "3", "--no-header", "--out", "l.csv"]) == 0
     err = capsys.readouterr().err
     assert "going on from 3 answers" in err and "name=cluster 2" in err
     again = make_explorer(answers="d.links.csv")
     assert [relation for *_, relation in said(again)][2:] == ["different"]
     again.close()
+
+
+def test_answers_by_row_number_are_refused_for_other_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savetxt("d.csv", X, delimiter=",")
+
+    def serve(explorer, port, ready):
+        pair = {"rows": [0, 1], "relation": "same"}
+        assert explorer.handle("answer", pair)
+
+    monkeypatch.setattr("maxmargin.app._server.serve", serve)
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    line = "d.csv -k 3 --no-header --answers"
+    explore = ["explore", *line.split(), "a.csv", "--no-browser"]
+    assert main(explore) == 0
+    assert main(["label", *line.split(), "a.csv"]) == 0  # the same data
+    assert capsys.readouterr().err.count("going on from 1 answer in a.csv") == 1
+    np.savetxt("d.csv", X[::-1], delimiter=",")
+    for command in (explore, ["label", *line.split(), "a.csv"], ["fit", *line.split(), "a.csv"]):
+        assert main([word.replace("--answers", "--links") if command[0] == "fit" else word
+                     for word in command]) == 1  # fmt: skip
+        assert "the data have changed since these answers were given" in capsys.readouterr().err
 
 
 # -- what is refused -------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class ClusterExplorer:
         feature_names: Any = None,
         images: Any = None,
         ids: Any = None,
-        answers: str | os.PathLike[str] | None = None,
+        answers: str | os.PathLike[str] | AnswerLog | None = None,
         refit_every: int = 10,
         title: str | None = None,
         random_state: int = 0,
@@ -128,8 +128,11 @@ class ClusterExplorer:
             )
         self.rows = Rows(X, feature_names, images, ids)
         self.title = title or f"{self.rows.n:,} rows"
-        self.log = AnswerLog(None, [])
-        if answers is not None:
+        if answers is None:
+            self.log = AnswerLog(None, [])
+        elif isinstance(answers, AnswerLog):  # of a program that knows the file of the rows
+            self.log = answers
+        else:
             self.log = AnswerLog.open(answers, self.rows.n, self.rows.ids)
         self.refit_every, self._random = refit_every, np.random.RandomState(random_state)
         self._start, self._prepared = model, None

@@ -232,6 +232,16 @@ def checksum(path: str) -> str:
     return f"{crc:08x}"
 
 
+def open_answers(args: argparse.Namespace, rows: Rows) -> Any:
+    """Open the file of answers about DATA, and tell how many it has."""
+    from maxmargin._answers import AnswerLog
+
+    log = AnswerLog.open(args.answers, rows.X.shape[0], rows.ids, checksum(args.data))
+    if log.answers:
+        say(f"going on from {plural(len(log.answers), 'answer')} in {args.answers}")
+    return log
+
+
 def new_rows(args: argparse.Namespace, model: Any) -> Rows:
     """Read DATA as a saved model takes its rows."""
     from sklearn.compose import ColumnTransformer

@@ -49,19 +49,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     estimator = build_estimator("auto", args.n_clusters, given_options(args, ["auto"]))
     table = data.read_data(args, estimator)
     table.warn()
-    explorer = ClusterExplorer(
-        table.pipeline(estimator), table.X, images=args.image_shape, ids=table.ids,
-        answers=args.answers, refit_every=args.refit, title=Path(args.data).name,
-        random_state=args.random_state or 0,
-    )  # fmt: skip
-    try:
-        if explorer.log.answers:
-            known = plural(len(explorer.log.answers), "answer")
-            data.say(f"going on from {known} in {args.answers}")
-        explorer.refit()
-        serve(explorer, args.port, lambda address: _opened(address, args.browser))
-    finally:
-        explorer.close()
+    with data.open_answers(args, table) as log:
+        explorer = ClusterExplorer(
+            table.pipeline(estimator), table.X, images=args.image_shape, ids=table.ids,
+            answers=log, refit_every=args.refit, title=Path(args.data).name,
+            random_state=args.random_state or 0,
+        )  # fmt: skip
+        try:
+            explorer.refit()
+            serve(explorer, args.port, lambda address: _opened(address, args.browser))
+        finally:
+            explorer.close()
     wrote = {}
     if explorer.labels is not None:
         wrote = data.write_results(args, explorer.model, explorer.labels, table)

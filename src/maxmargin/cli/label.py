@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Ask until the person has had enough, then fit with all answers."""
-    from maxmargin._answers import AnswerLog, number_of
+    from maxmargin._answers import number_of
     from maxmargin.active import PairQueries
 
     data.check_outputs(args, "out", "model")
@@ -73,10 +73,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     warnings.filterwarnings("ignore", message="No constraints and no partial_labels")
     steps = rows.transformer
     fitted_on = rows.X if steps is None else steps.fit_transform(rows.X)
-    mark = data.checksum(args.data)
-    with AnswerLog.open(args.answers, rows.X.shape[0], rows.ids, mark) as log:
-        if log.answers:
-            data.say(f"going on from {plural(len(log.answers), 'answer')} in {args.answers}")
+    with data.open_answers(args, rows) as log:
         if find_spec("starlette") and find_spec("uvicorn"):
             page = f"maxmargin explore {args.data} -k {args.n_clusters}"
             data.say(f"the same on a page: {page}, with the same options for columns and answers")
