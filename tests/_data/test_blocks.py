@@ -311,6 +311,10 @@ def test_files_that_cannot_be_read_in_blocks(tmp_path):
     with pytest.raises(ValueError, match="stored column by column"):
         open_rows(tmp_path / "f.npy")
     (tmp_path / "folder").mkdir()
+    for format in (None, "zarr"):  # also without the package
+        with pytest.raises(ValueError, match=r"is a folder\. Name one file in it"):
+            open_rows(tmp_path / "folder", format=format)
+    (tmp_path / "folder" / ".zarray").write_text("{")
     pytest.importorskip("zarr")
     with pytest.raises(ValueError, match="no zarr array"):
         open_rows(tmp_path / "folder")

@@ -554,7 +554,9 @@ def test_what_is_no_file_of_rows_is_explained(folder, run):
     assert b"(40, 3), }" + b" " * 11 in content
     Path("big.npy").write_bytes(content.replace(b"(40, 3), }" + b" " * 11, claimed))
     Path("bad.npy").write_bytes(content.replace(b"'shape'", b"'sha(e'"))
+    os.mkdir("folder")
     for name, message in {
+        "folder": "folder is a folder. Name one file in it",
         "pipe.csv": "is not a plain file",
         "loop.csv": "is a symbolic link that leads to itself",
         "big.npy": "damaged",

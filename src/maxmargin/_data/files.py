@@ -20,14 +20,19 @@ from .opening import GET_AGAIN, explained, format_of
 from .sheet import Wish, refuse_names, rows_of
 from .source import BLOCK
 
+_ZARR_ARRAY = ("zarr.json", ".zarray")  # files that describe an array, of versions 3 and 2
 NPY_BYTES = 16 * 2**20  # of a block of a npy file, rounded to a multiple of BLOCK rows
+
+
+def is_zarr(path: str | os.PathLike[str]) -> bool:
+    """Return whether a folder is a zarr array or group, also if the package is missing."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in (*_ZARR_ARRAY, ".zgroup"))
 
 
 def open_blocks(path: Path, wish: Wish, format: str | None = None) -> RowBlocks:
     """Open a file as rows in blocks."""
     path = resolved(path)  # workers, and this process later, may be in another folder
-    is_zarr = os.path.isdir(path) and format in (None, "zarr")
-    format = "zarr" if is_zarr else format_of(path, format)
+    format = "zarr" if format in (None, "zarr") and is_zarr(path) else format_of(path, format)
     openers = {"npy": _open_npy, "parquet": _open_parquet, "zarr": _open_zarr}
     if format not in openers:
         what = f"{path}: {format} files cannot be read block by block"
@@ -139,7 +144,7 @@ class ZarrReader(_Reader):
     """Reads the rows of one chunk, or of one row of chunks, of a zarr array."""
 
     def __init__(self, path: Path, step: int) -> None:
-        described = [path / name for name in ("zarr.json", ".zarray") if (path / name).exists()]
+        described = [path / name for name in _ZARR_ARRAY if (path / name).exists()]
         super().__init__(path, *described[:1])
         self.step = step
 

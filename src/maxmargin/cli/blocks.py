@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -50,7 +49,9 @@ def size_of(text: str) -> int:
 
 def asked_for(args: argparse.Namespace) -> bool:
     """Whether DATA is to be read block by block."""
-    if args.memory is None and args.dask is None and not os.path.isdir(args.data):
+    from maxmargin._data.files import is_zarr
+
+    if args.memory is None and args.dask is None and not is_zarr(args.data):
         return False
     for name in NOT_IN_BLOCKS:
         if getattr(args, name):
