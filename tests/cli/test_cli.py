@@ -328,6 +328,8 @@ def test_names_of_known_labels_are_written(folder, run):
     assert names == {lines[1][1]: "7", lines[31][1]: "12"} | {"2": ""}
     again = run("predict m.skops d.csv --id-column who")[1].splitlines()
     assert [line.split(",")[:3] for line in again] == lines
+    told = run("predict m.skops d.csv --id-column who --out n.csv")[1]
+    assert re.search(r"rows +share +class *\n +0 .*% +7 *\n +1 .*% +12 *\n", told)
 
 
 def test_bad_known_labels_are_explained(folder, run):

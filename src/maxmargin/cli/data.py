@@ -306,17 +306,23 @@ def label_columns(
     """Return what stands beside the labels in a file: classes, margins, certainty and ids."""
     import numpy as np
 
-    from maxmargin._steps import last_step
     from maxmargin.display import row_margins
 
     beside: dict[str, Any] = {"margins": row_margins(scores), **certainty}
     for name in {"margins", "confidence"} & beside.keys():
         beside[name] = comparing(scores.shape[1], beside[name])
-    known = getattr(last_step(model), "known_names_", None)
-    if known is not None:  # clusters without a known label have no name
+    if known := known_names(model):  # clusters without a known label have no name
         names = np.append(known, [""] * (scores.shape[1] - len(known)))
         beside = {"classes": names[labels], **beside}
     return {**beside, "ids": rows.ids, "id_name": rows.id_name}
+
+
+def known_names(model: Any) -> list[str]:
+    """Return the names of the first clusters, if the model was fitted with known labels."""
+    from maxmargin._steps import last_step
+
+    known = getattr(last_step(model), "known_names_", None)
+    return [] if known is None else [str(name) for name in known]
 
 
 def comparing(n_clusters: int, values: Any) -> Any:
@@ -429,7 +435,8 @@ def told_clusters(
 ) -> Iterator[Any]:
     """Tell size and share of each cluster, and further columns; of many, the largest ones.
 
-    A result with "descriptions" has a sentence for each cluster that has rows.
+    A result with "known_labels" has names of clusters, one with "descriptions" a sentence for each
+    cluster that has rows.
     """
     sizes, n = result["cluster_sizes"], result["n_rows"]
     largest = sorted(sorted(range(len(sizes)), key=lambda j: -sizes[j])[:LISTED_CLUSTERS])
@@ -438,6 +445,8 @@ def told_clusters(
         "rows": [f"{size:,}" for size in sizes],
         "share": [f"{size / n:.1%}" for size in sizes],
     }
+    if known := {cluster: name for name, cluster in result.get("known_labels", {}).items()}:
+        head["class"] = [known.get(j, "") for j in range(len(sizes))]
     head |= columns or {}
     yield table_of(head, ([cells[j] for cells in head.values()] for j in largest))
     filled = (j for j, size in enumerate(sizes) if size)

@@ -241,9 +241,6 @@ def tell(result: dict[str, Any]) -> Iterator[Any]:
         f"({result['stop_reason']} after {plural(result['n_iter'], 'iteration')})"
     )
     columns = {}
-    if result["known_labels"]:
-        names = {cluster: name for name, cluster in result["known_labels"].items()}
-        columns["class"] = [names.get(j, "") for j in range(result["n_clusters"])]
     if "confidence" in result and result["n_clusters"] > 1:
         pairs = zip(result["confidence"], result["cluster_sizes"])
         columns["confidence"] = [f"{level:.2f}" if size else "" for level, size in pairs]

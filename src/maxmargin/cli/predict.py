@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "data": rows.source,
         "model": args.model,
         "n_rows": len(labels),
+        "known_labels": {name: j for j, name in enumerate(data.known_names(model))},
         "cluster_sizes": np.bincount(labels, minlength=scores.shape[1]),
     }
     if "outliers" in certainty:
