@@ -467,6 +467,25 @@ def test_lines_of_empty_cells_count_as_rows(tmp_path):
     assert len(read_rows(put(tmp_path, "d.csv", "a,b\n1,2\n  \n3,4\n")).X) == 2
 
 
+@pytest.mark.parametrize("read", [read_rows, read_table])
+@pytest.mark.parametrize("quote", ["", '"'])  # quoted numbers with blanks are read cell by cell
+def test_empty_lines_at_the_end_are_no_rows(tmp_path, read, quote):
+    text = f"who,a\nU,1\nV,{quote} 3{quote}\n"
+    table = read(put(tmp_path, "d.csv", f"{text},\n,NA\n,\n"), id_column="who")
+    assert np.asarray(table.X).tolist() == [[1], [3]] and table.ids.tolist() == ["U", "V"]
+    inside, named = put(tmp_path, "e.csv", f"{text},\nW,4\n,\n"), f"{text}W,\n,\n"
+    if read is read_table:
+        assert len(read(inside).X) == 4
+        assert len(read(put(tmp_path, "f.csv", named), id_column="who").X) == 3
+    else:
+        with pytest.raises(DataError, match=r"'a' \(1, first on line 4\)"):
+            read(inside, drop="who")
+        with pytest.raises(DataError, match=r"'a' \(1, first on line 4\)"):
+            read(put(tmp_path, "f.csv", named), id_column="who")
+    with pytest.raises(DataError, match="it has no rows"):
+        read(put(tmp_path, "g.csv", "a,b\n,\n,\n"), header=True)
+
+
 def test_inspection_counts_lines_of_empty_cells(tmp_path):
     rows = "".join(f"{i % 7},{i % 5}.5\n" for i in range(40))
     told = whats(put(tmp_path, "d.csv", f"a,b\n1,2\n\n,\n{rows}3,?3\n;,5\n"))

@@ -95,9 +95,9 @@ def read_rows(
     ----------
     path : path
         Name of the file. csv and parquet need the extra ``cli`` (pyarrow). Text may be compressed
-        (``.gz``, ``.bz2``, ``.xz``). A ``.npy`` file is memory-mapped, so it may be larger than
-        memory. An ``.npz`` file contains a dense array ``X`` or a sparse matrix
-        (``scipy.sparse.save_npz``). Pickles are never loaded.
+        (``.gz``, ``.bz2``, ``.xz``); empty lines at its end are ignored. A ``.npy`` file is
+        memory-mapped, so it may be larger than memory. An ``.npz`` file contains a dense array
+        ``X`` or a sparse matrix (``scipy.sparse.save_npz``). Pickles are never loaded.
     id_column : str, default=None
         Column with the names of the rows. By default the unnamed first column of a csv file (the
         index that pandas writes), if there is one.

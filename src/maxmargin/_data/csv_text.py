@@ -52,6 +52,12 @@ def read_csv(path: Path, wish: Wish) -> Sheet:
     layout = _layout(path, wish)
     X, text, kept = _read_numbers(path, layout) or _numbers_of_cells(path, layout)
     names = tuple(name for name in layout.wanted if name not in {column.name for column in text})
+    if X[-1:].size and np.isnan(X[-1:]).all() and not text:
+        filled = ~np.isnan(X).all(axis=1)
+        for cells in kept.values():
+            filled |= np.array([cell.lower() not in MISSING for cell in cells])
+        end = _end_of(filled)
+        X, kept = X[:end], {name: cells[:end] for name, cells in kept.items()}
     lines = _RowLines(path, layout)
     return Sheet(X, names, layout.named, tuple(text), kept, layout.wish.id_column, lines)
 
@@ -84,10 +90,14 @@ def read_csv_frame(path: Path, wish: Wish) -> Sheet:
         and not (re.fullmatch(r"column \d+", name) and column.null_count == len(column))
     ]
     frame = table.select(names).to_pandas(date_as_object=False)
-    if frame[-1:].isna().all(axis=None):  # spreadsheets write empty lines at the end
-        full = np.flatnonzero(frame.notna().any(axis=1))
-        frame = frame[: full[-1] + 1 if len(full) else 0]
+    if frame[-1:].isna().all(axis=None):
+        frame = frame[: _end_of(frame.notna().any(axis=1))]
     return table_sheet(frame, layout.wish, layout.named, lines)
+
+
+def _end_of(filled: Any) -> int:
+    """Return the number of rows up to the last filled one: spreadsheets write empty lines below."""
+    return int(np.max(np.flatnonzero(filled) + 1, initial=0))
 
 
 @dataclass(frozen=True)
