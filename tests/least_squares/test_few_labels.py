@@ -9,7 +9,14 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from maxmargin import MaxMarginClustering, PairwiseConstraints
 from maxmargin.least_squares import _few_labels
-from maxmargin.least_squares._label_models import PSEUDO, RIDGES, TEMPERATURES
+from maxmargin.least_squares._label_models import (
+    CLUSTERS,
+    GRAPH,
+    PSEUDO,
+    RIDGES,
+    TEMPERATURES,
+    _mixtures,
+)
 
 
 def some_known(y, count, seed=0):
@@ -253,3 +260,21 @@ def test_a_rare_class_without_labels():
     two = MaxMarginClustering(2, random_state=0).fit(X, partial_labels=known)
     assert accuracy(two, y, known) > accuracy(model, y, known)
     assert not hasattr(two, "size_prior_")  # a classifier, not a search
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_mixtures_without_a_kernel():
+    shares = [mixture for mixture, _ in _mixtures(np.array([GRAPH, GRAPH, CLUSTERS]))]
+    np.testing.assert_allclose(shares, [[1 / 3] * 3, [0.5, 0.5, 0.0], [0.05, 0.05, 1.0]])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_differ_by_rounding_only_have_no_kernel(seed):
+    rng = np.random.default_rng(seed)
+    X, known = 1.0 + 1e-15 * rng.normal(size=(40, 5)), np.arange(40) % 3
+    weights = np.exp(rng.normal(0.0, 2.0, 40))
+    model = MaxMarginClustering(3, kernel="cosine", random_state=0)
+    model.fit(X, partial_labels=known, sample_weight=weights)
+    np.testing.assert_array_equal(model.labels_, known)
+    assert np.isfinite(model.decision_function(X)).all()

@@ -99,8 +99,9 @@ def stacked(logs: np.ndarray, priors: np.ndarray, counts: np.ndarray) -> np.ndar
 def _mixtures(family: np.ndarray) -> Iterator[tuple[np.ndarray, float]]:
     """Yield shares of the similarities, and the logarithms of their prior weights."""
     yield np.full(len(family), 1.0 / len(family)), FOR_ALL
-    kernels = (family == KERNEL) / (family == KERNEL).sum()
-    yield kernels, FOR_FAMILY
+    kernels = (family == KERNEL) / max((family == KERNEL).sum(), 1)  # none if all rows are equal
+    if kernels.any():
+        yield kernels, FOR_FAMILY
     for name, little, of in ((GRAPH, 0.05, kernels), (CLUSTERS, 0.1, None)):
         own = family == name
         if own.any():
