@@ -306,3 +306,27 @@ def _lock(file: BinaryIO, path: Path) -> None:
         what = f"{path} is in use by another program that asks for answers"
         remedy = "End that one first, or name another file with --answers"
         raise DataError(what, remedy) from error
+
+
+def places_of(row_ids: list[Any], ids: list[Any], name: str) -> list[int]:
+    """Return the place among row_ids of every id of a column."""
+    place = {value: i for i, value in enumerate(row_ids)}
+    if len(place) < len(row_ids):
+        raise ValueError("row_ids must be unique.")
+    missing = [value for value in ids if value not in place]
+    if missing:
+        raise ValueError(f"column {name!r} names {missing[0]!r}, which is not among row_ids.")
+    return [place[value] for value in ids]
+
+
+def relations_of(given: list[Any]) -> list[bool]:
+    """Return which words of a column mean a must-link; the others must mean a cannot-link."""
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in given)
+    words = [str(v).strip().lower().replace("_", "-") for v in whole]
+    unknown = [i for i, word in enumerate(words) if word not in MUST and word not in CANNOT]
+    if unknown:
+        raise ValueError(
+            f"relation {given[unknown[0]]!r} in line {unknown[0]} is not known; use one "
+            f"of {', '.join(MUST)} for a must-link and {', '.join(CANNOT)} for a cannot-link."
+        )
+    return [word in MUST for word in words]

@@ -73,8 +73,7 @@ from .least_squares._few_labels import fit_known_labels
 from .least_squares._fit import fit_least_squares
 from .least_squares._graph import views_of
 from .least_squares._link_weights import fit_with_links, links_told
-from .least_squares._settings import RBF, Kind, Settings, kind_of_rows
-from .least_squares._starts import SIZE_PRIORS
+from .least_squares._settings import RBF, SIZE_PRIORS, Kind, Settings, kind_of_rows
 from .least_squares._unlabelled import unlabelled_apart
 
 SURE = 0.9

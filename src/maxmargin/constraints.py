@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._answers import CANNOT, MUST, Answer, read_answers, write_answers
+from ._answers import CANNOT, MUST, Answer, places_of, read_answers, relations_of, write_answers
 from ._core.dedup import checked_partial_labels
 from ._core.links import (
     Contradiction,
@@ -253,10 +253,14 @@ class PairwiseConstraints:
         first, second, relation = (np.asarray(frame[name]) for name in names)
         if row_ids is not None:
             n_samples = len(row_ids)
-            first, second = _places(row_ids, first, names[0]), _places(row_ids, second, names[1])
+            ids = np.asarray(row_ids).tolist()
+            first, second = (
+                np.array(places_of(ids, column.tolist(), name), np.int64)
+                for column, name in zip((first, second), names)
+            )
         elif n_samples is None:
             raise ValueError("from_frame needs row_ids or n_samples.")
-        same = _relations(relation)
+        same = np.array(relations_of(relation.tolist()), bool)
         weights = np.ones(len(same)) if weight is None else np.asarray(frame[weight], float)
         return cls._of_links(n_samples, Links(first, second, same, weights))
 
@@ -533,26 +537,3 @@ def checked_constraints(constraints: Any, n_samples: int) -> PairwiseConstraints
             f"constraints are about {constraints.n_samples} rows, but X has {n_samples} rows."
         )
     return constraints
-
-
-def _places(row_ids: Any, ids: Any, name: str) -> np.ndarray:
-    place = {value: i for i, value in enumerate(np.asarray(row_ids).tolist())}
-    if len(place) < len(row_ids):
-        raise ValueError("row_ids must be unique.")
-    missing = [value for value in ids.tolist() if value not in place]
-    if missing:
-        raise ValueError(f"column {name!r} names {missing[0]!r}, which is not among row_ids.")
-    return np.array([place[value] for value in ids.tolist()], np.int64)
-
-
-def _relations(values: Any) -> np.ndarray:
-    given = values.tolist()
-    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in given)
-    words = [str(v).strip().lower().replace("_", "-") for v in whole]
-    unknown = [i for i, word in enumerate(words) if word not in MUST and word not in CANNOT]
-    if unknown:
-        raise ValueError(
-            f"relation {given[unknown[0]]!r} in line {unknown[0]} is not known; use one "
-            f"of {', '.join(MUST)} for a must-link and {', '.join(CANNOT)} for a cannot-link."
-        )
-    return np.array([word in MUST for word in words], bool)

@@ -55,10 +55,9 @@ from .._core.descent import CONVERGED
 from .._core.links import Groups, settled_groups
 from .._core.model import Model
 from .._core.rows import Rows
-from ._fit import Details
 from ._graph import MixedMap, MixedTile, graph_similarity, mixed_map
 from ._label_models import CLUSTERS, GRAPH, KERNEL, RIDGES, Believed, Part, believed
-from ._settings import Settings, neighbour_count
+from ._settings import Details, Settings, neighbour_count
 from ._similarity import factor_dtype, filled_matrix, kernel_map
 from ._unlabelled import cluster_without_labels, unlabelled_cluster
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ from ._label_search import (
     with_labels,
 )
 from ._links import OTHERS, more_often, predicts_more, search_with_links
-from ._settings import DENSE_SHARE, Settings, neighbour_count
+from ._settings import DENSE_SHARE, Details, Settings, neighbour_count
 from ._similarity import (
     FLOAT64_ROWS,
     column_scales,
@@ -65,7 +65,6 @@ from ._similarity import (
 )
 from ._starts import (
     AGREEING,
-    SIZE_PRIORS,
     NotClear,
     Starts,
     by_spread,
@@ -402,91 +401,6 @@ def _model(fit: Fit, searched: Searched, basis: np.ndarray | None, given: Settin
         details=details,
         held=None if links is None else np.where(places >= 0, held[places], -1),
     )
-
-
-@dataclass(frozen=True)
-class Details:
-    """Results of a fit other than the model."""
-
-    chosen: np.ndarray  # rows of the input that were in the fit
-    # labels, margins: label by the model and leave-one-out margin of each of them
-    labels: np.ndarray
-    margins: np.ndarray
-    scores: np.ndarray  # (n_fitted, k): scores of their regressions on the clusters' indicators
-    # other clusterings: relative difference of the objective, and labels of the fitted rows
-    others: list[tuple[float, np.ndarray]]
-    whitened: bool  # whether there was a first fit for the metric
-    about_scales: str
-    connected: bool  # whether the clusters are connected groups of rows that are apart
-    replaced: bool  # whether they are not of the largest J_p, but such groups or of the mixture
-    # mean leave-one-out margin for every size prior that was tried
-    size_margins: dict[float, float]
-    neighbours: np.ndarray | None = None  # of each of them in the graph
-    view_weights: dict[str, float] | None = None  # weight of each view
-    view_fits: np.ndarray | None = None  # leave-one-out R2 of the labels by each view
-    by_links: bool = False  # whether they predict more links than those without links
-    link_weight: str | None = None  # the weight of rows with constraints if it is not 1, and why
-    doubted: Sequence[int] = ()  # numbers of the constraints that were not used
-
-    def renumbered(self, order: np.ndarray) -> Details:
-        """Return the same with the scores in this order of the clusters; labels stay."""
-        return replace(self, scores=self.scores[:, order])
-
-    def places(self, data: FitInput) -> np.ndarray:
-        """Return, for every row that the user gave, its place among the fitted rows, or -1."""
-        fitted = np.full(len(data.weights), -1)
-        fitted[self.chosen] = np.arange(len(self.chosen))
-        return np.where(data.inverse >= 0, fitted[data.inverse], -1)
-
-    def sentences(self, data: FitInput, extras: dict[str, Any]) -> Iterator[str]:
-        """Yield what the clusters are and how they were found."""
-        if self.about_scales:
-            yield self.about_scales
-        if self.view_weights is not None:
-            weights = ", ".join(f"{name} {w:.2f}" for name, w in self.view_weights.items())
-            yield f"Weights of the views: {weights}."
-        if self.whitened:
-            yield (
-                "The rows were clustered twice, the second time after whitening by the covariance "
-                f"within the first clusters: {data.X.shape[1]} columns (after encoding) are few "
-                "enough to estimate it."
-            )
-        if self.replaced and not self.connected:
-            yield (
-                "The clusters differ in spread, not in location: they are those of a mixture with "
-                "a scale per cluster, and their objective need not be the lowest."
-            )
-        if self.connected:
-            told = ", and their objective need not be the lowest" if self.replaced else ""
-            yield f"The clusters are connected groups of rows that are apart{told}."
-        rounded = {p: f"{margin:.2f}" for p, margin in self.size_margins.items()}
-        if len(set(rounded.values())) > 1:
-            margins = (f"{margin} with {p:g}" for p, margin in rounded.items())
-            rule = (
-                "the first that keeps the connected groups"
-                if self.connected
-                else f"clusters of similar size ({SIZE_PRIORS[0]}) are preferred unless others are "
-                "clearly farther apart"
-            )
-            yield (
-                f"size_prior={extras['size_prior_']:g} was used: {rule}. Mean leave-one-out "
-                f"margins: {', '.join(margins)}."
-            )
-        fitted = len(self.chosen)
-        if fitted < len(data.weights):
-            yield (
-                f"The model was fitted on {fitted:,} random rows and predicts the labels of the "
-                f"other {len(data.inverse) - fitted:,}."
-            )
-        count = int((data.known >= 0).sum())
-        if count:
-            yield f"Known labels kept: {count:,}; clusters are numbered accordingly."
-        if self.scores.shape[1] > 1:  # one cluster separates nothing
-            yield (
-                f"Leave-one-out accuracy: {extras['leave_one_out_']:.0%} of the rows are in the "
-                "cluster that the other rows predict. It says how clear the clusters are, not "
-                "whether they are right."
-            )
 
 
 def _details(

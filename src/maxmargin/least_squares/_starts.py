@@ -51,7 +51,6 @@ ROUNDS = 200  # of the mixture
 SETTLED = 1e-6  # change of the mean log-likelihood
 SPREAD_RATIO = 2.0  # least ratio of squared scales
 WELL_PREDICTED, SPREAD_LOSS = 0.9, 0.06  # leave-one-out R2
-SIZE_PRIORS = (0.75, 0.9, 1.0)
 # To leave the first p: gain in the mean margin, fall of the share of doubtful rows; and the same
 # times the number of clusters, if there are many, since one that is cut has few of the rows then.
 GAIN, FALL = (0.06, 0.5), (0.03, 0.25)
