@@ -505,8 +505,9 @@ def test_a_floor_equal_to_the_target_sizes_leaves_room_to_search():
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_width_of_zero_gives_finite_scores():
+@pytest.mark.parametrize("gamma", [5e-324, 1.7e308])
+def test_extreme_widths_give_finite_scores(gamma):
     X = np.random.default_rng(0).normal(size=(60, 5))
-    model = LeastSquaresMarginClustering(3, kernel=["rbf", "linear"], gamma=1.7e308, random_state=0)
+    model = LeastSquaresMarginClustering(3, kernel=["rbf", "linear"], gamma=gamma, random_state=0)
     assert np.isfinite(model.fit(X).decision_function(X)).all()
     assert (model.predict(X) == model.labels_).all()

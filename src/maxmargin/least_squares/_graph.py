@@ -12,6 +12,7 @@ values of the nearest training rows. A training row keeps its own fitted value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -215,7 +216,8 @@ class MixedTile:
         largest = float(np.finfo(kernel.dtype).max) / 16.0 / kernel.landmarks.shape[1]
         widest = max(float(np.abs(kernel.landmarks).max()), 1e-150)
         gamma = min(kernel.params["gamma"], largest / widest**2)
-        farthest = np.sqrt(largest) / np.sqrt(gamma)  # beyond it, squares would overflow
+        # Beyond it, squares would overflow. Infinite without a warning: Python's floats.
+        farthest = math.sqrt(largest) / math.sqrt(gamma)
         points = np.clip(kernel.points(self.X), -farthest, farthest)
         points, landmarks = map(np.ascontiguousarray, (points, kernel.landmarks))
         size = max(STRIP_VALUES // len(landmarks), LEAST_STRIP)
