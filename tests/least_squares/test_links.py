@@ -338,3 +338,20 @@ def test_cannot_links_raise_the_number_of_clusters():
     model = MaxMarginClustering(n_resamples=0, random_state=0).fit(X, constraints=links)
     assert model.n_clusters_ == 3
     assert any("Cannot-links need 3 clusters" in sentence for sentence in model.report_)
+
+
+def test_clusters_that_links_have_divided_are_not_called_connected():
+    rng = np.random.default_rng(0)
+    place = np.repeat([0, 1, 2], [600, 590, 10])
+    X = rng.normal(size=(1200, 2)) + np.array([0.0, 12.0, -12.0])[place, None]
+    meant = np.where(place == 1, 1, np.where((place == 0) & (X[:, 1] > 0), 2, 0))
+    few = np.repeat(np.flatnonzero(place == 2), 6)
+    pairs = np.concatenate([rng.integers(0, 1200, (400, 2)), np.c_[few, rng.integers(0, 600, 60)]])
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = meant[pairs[:, 0]] == meant[pairs[:, 1]]
+    links = PairwiseConstraints(1200, must_link=pairs[same], cannot_link=pairs[~same])
+    model = MaxMarginClustering(3, n_resamples=0, random_state=0)
+    assert "connected groups" in " ".join(model.fit(X).report_)
+    told = " ".join(model.fit(X, constraints=links).report_)
+    assert adjusted_rand_score(meant, model.labels_) > 0.9
+    assert "connected groups" not in told

@@ -410,12 +410,14 @@ def _details(
     """Return the results other than the model."""
     s, found = fit.s, searched.found
     lower = [other for other in found.others if other.value < found.value]
+    apart = searched.connected  # links may have divided these clusters
+    connected = apart is not None and agreement(found.labels, apart, s.n_clusters) > AGREEING
     return Details(
         fit.chosen, labels, margins,
         scores=similarity.fitted(caches, targets),
         others=[(1.0 - other.value / found.value, other.labels) for other in lower],
         whitened=fit.labels is not None and s.views is None,
-        about_scales=fit.about_scales, connected=searched.connected is not None,
+        about_scales=fit.about_scales, connected=connected,
         replaced=searched.replaced, size_margins=searched.size_margins,
         neighbours=getattr(similarity, "neighbours", None),
         view_weights=s.views and {v: 2.0 * w for v, w in zip(s.views, fit.fmap.shares[1:])},
