@@ -217,7 +217,7 @@ class MixedTile:
         widest = max(float(np.abs(kernel.landmarks).max()), 1e-150)
         gamma = min(kernel.params["gamma"], largest / widest**2)
         # Beyond it, squares would overflow. Infinite without a warning: Python's floats.
-        farthest = math.sqrt(largest) / math.sqrt(gamma)
+        farthest = np.float64(math.sqrt(largest) / math.sqrt(gamma))
         points = np.clip(kernel.points(self.X), -farthest, farthest)
         points, landmarks = map(np.ascontiguousarray, (points, kernel.landmarks))
         size = max(STRIP_VALUES // len(landmarks), LEAST_STRIP)
