@@ -13,6 +13,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+AHEAD = 4  # items for each thread whose results are computed before they are asked for
+
 _lock = Lock()
 _inside = 0  # threads that are inside one_thread
 _outer: list[tuple[Any, int]] = []  # process-wide libraries, with their counts before the limit
@@ -46,17 +48,32 @@ def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> I
     if n_jobs == 1 or len(items) == 1:
         yield from map(work, items)
         return
-    pool = _pool(n_jobs)
-    waiting: deque[Future[Any]] = deque()
+    size = AHEAD * n_jobs
+    waiting: deque[tuple[list[Any], Crew]] = deque()
     try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * n_jobs:
-                yield waiting.popleft().result()
+        for start in range(0, len(items), size):
+            some = items[start : start + size]
+            found = [None] * len(some)
+
+            def keep(i: int, some: list[Any] = some, found: list[Any] = found) -> None:
+                found[i] = work(some[i])
+
+            waiting.append((found, Crew(keep, range(len(some)), n_jobs)))
+            if len(waiting) > 1:  # the next crew is ready to go on when this one is done
+                yield from _results(*waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield from _results(*waiting.popleft())
     finally:
-        wait([future for future in waiting if not future.cancel()])
+        for _, crew in waiting:
+            crew.stop()
+
+
+def _results(found: list[Any], crew: Crew) -> Iterator[Any]:
+    """Wait for a crew and yield what it found, kept no longer than necessary."""
+    crew.finish()
+    found.reverse()
+    while found:
+        yield found.pop()
 
 
 def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> None:
@@ -69,33 +86,49 @@ def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> No
     >>> squares
     [0, 1]
     """
-    queue = deque(items)
+    items = list(items)
+    if n_jobs == 1 or len(items) == 1:
+        for item in items:
+            work(item)
+    elif items:
+        Crew(work, items, n_jobs).finish()
 
-    def drain() -> None:  # a future for every item would take longer than a small one
+
+class Crew:
+    """Threads that take items from one queue: a future for every item would take longer."""
+
+    def __init__(self, work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> None:
+        self.work, self.queue = work, deque(items)
+        pool, count = _pool(n_jobs), min(n_jobs, len(self.queue))
+        self.futures = [pool.submit(self._drain) for _ in range(count)]
+
+    def _drain(self) -> None:
         try:
-            while queue:
+            while self.queue:
                 try:
-                    item = queue.popleft()
+                    item = self.queue.popleft()
                 except IndexError:  # another thread took the last one
                     break
-                work(item)
+                self.work(item)
         except BaseException:
-            queue.clear()
+            self.queue.clear()
             raise
 
-    if n_jobs == 1 or len(queue) == 1:
-        drain()
-        return
-    pool = _pool(n_jobs)
-    futures = [pool.submit(drain) for _ in range(min(n_jobs, len(queue)))]
-    try:
-        wait(futures, return_when=FIRST_COMPLETED)  # then all items are taken
-    finally:
-        queue.clear()
-        begun = [future for future in futures if not future.cancel()]
+    def finish(self) -> None:
+        """Wait until all is done, or raise the first error."""
+        try:
+            wait(self.futures, return_when=FIRST_COMPLETED)  # then all items are taken
+        finally:
+            begun = self.stop()
+        for future in begun:
+            future.result()
+
+    def stop(self) -> list[Future[None]]:
+        """Begin no more items, and wait for the others; return the futures that had begun."""
+        self.queue.clear()
+        begun = [future for future in self.futures if not future.cancel()]
         wait(begun)
-    for future in begun:
-        future.result()
+        return begun
 
 
 def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
