@@ -249,7 +249,9 @@ class BaseMarginClustering(
             data.X,
             data.weights,
             kernel=kernel,
-            params=kernel_params(data.X, kernel, self.gamma, self.degree, self.coef0, data.rng),
+            params=kernel_params(
+                data.X, kernel, self.gamma, self.degree, self.coef0, data.rng, data.n_jobs
+            ),
             n_components=self.n_components,
             rng=data.rng,
             n_jobs=data.n_jobs,

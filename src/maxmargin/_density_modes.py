@@ -31,8 +31,9 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ._core.features import evaluate_kernel, kernel_diagonal, kernel_params
 from ._data.source import MemoryRows
+from ._threads import by_strips
 from .least_squares._numba_kernel import nearest
-from .least_squares._similarity import STRIP, filled_matrix, whitening_axes
+from .least_squares._similarity import filled_matrix, whitening_axes
 
 SCALES = (7, 10)  # numbers of neighbours
 LOCAL = 7  # the neighbour whose distance is the local scale
@@ -131,9 +132,9 @@ def squared_distances(X: Any, kernel: Any, rng: np.random.Generator) -> np.ndarr
     diagonal = kernel_diagonal(X, kernel, params)
     unit = max(float(diagonal.max()), 1e-300)  # squares of any kernel fit into float32
 
-    def block(i: int, j: int) -> np.ndarray:
-        K = X[i:j] if kernel == "precomputed" else evaluate_kernel(X[i:j], X, kernel, params)
-        return np.maximum((diagonal[i:j, None] + diagonal - 2.0 * K) / unit, 0.0)
+    def block(i: slice) -> np.ndarray:
+        K = X[i] if kernel == "precomputed" else evaluate_kernel(X[i], X, kernel, params)
+        return np.maximum((diagonal[i, None] + diagonal - 2.0 * K) / unit, 0.0)
 
     return filled_matrix(X.shape[0], np.float32, block)
 
@@ -143,15 +144,12 @@ def scaled_neighbours(D: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray
     n = len(D)
     local = np.empty((n, min(LOCAL, count)), np.int64)
     neighbours = np.empty((n, count), np.int64)
-    strips = [slice(i, i + STRIP) for i in range(0, n, STRIP)]
-    for s in strips:
-        nearest(-D[s], s.start, local[s])
+    by_strips(lambda s: nearest(-D[s], s.start, local[s]), n, 1)
     squares = np.take_along_axis(D, local[:, -1:], 1).ravel()
     # Not a fraction of the largest, which a row far away decides.
     tiny = np.float32(1e-9) * np.median(squares) + np.float32(1e-30)
     roots = np.sqrt(np.sqrt(np.maximum(squares, tiny)))
-    for s in strips:
-        nearest(-D[s] / roots / roots[s, None], s.start, neighbours[s])
+    by_strips(lambda s: nearest(-D[s] / roots / roots[s, None], s.start, neighbours[s]), n, 1)
     squares = np.maximum(np.take_along_axis(D, neighbours, 1), tiny)
     return neighbours, np.maximum.accumulate(np.sqrt(squares.astype(np.float64)), axis=1)
 

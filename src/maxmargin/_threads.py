@@ -34,10 +34,13 @@ def _pool(n_jobs: int) -> ThreadPoolExecutor:
     return _pools[key]
 
 
-def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> Iterator[Any]:
+def in_order(
+    work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int, ahead: int = AHEAD
+) -> Iterator[Any]:
     """Yield ``work(item)`` of every item in order, computed by ``n_jobs`` threads.
 
-    Work starts when the first result is requested, and few results are kept in memory at a time.
+    Work starts when the first result is requested. For each thread, the results of up to ``ahead``
+    items are computed before the first of them is given, and kept for those of as many more.
 
     Examples
     --------
@@ -48,7 +51,7 @@ def in_order(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> I
     if n_jobs == 1 or len(items) == 1:
         yield from map(work, items)
         return
-    size = AHEAD * n_jobs
+    size = ahead * n_jobs
     waiting: deque[tuple[list[Any], Crew]] = deque()
     try:
         for start in range(0, len(items), size):
@@ -94,6 +97,18 @@ def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> No
         Crew(work, items, n_jobs).finish()
 
 
+def by_strips(work: Callable[[slice], Any], n: int, n_jobs: int, size: int = 256) -> None:
+    """Call ``work`` for ranges of ``size`` of n rows on ``n_jobs`` threads, and wait.
+
+    Examples
+    --------
+    >>> by_strips(print, 300, 1)
+    slice(0, 256, None)
+    slice(256, 300, None)
+    """
+    run_all(work, [slice(i, min(i + size, n)) for i in range(0, n, size)], n_jobs)
+
+
 class Crew:
     """Threads that take items from one queue: a future for every item would take longer."""
 
@@ -131,6 +146,11 @@ class Crew:
         return begun
 
 
+def idle(n_jobs: int) -> int:
+    """Return the number of threads for work within other work: one if that has threads already."""
+    return 1 if getattr(_own, "depth", 0) > 0 else n_jobs
+
+
 def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
     """Return a function for the result of ``work()``, which a thread begins now if there are more.
 
@@ -139,7 +159,7 @@ def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
     >>> later(lambda: 1 + 1, 2)()
     2
     """
-    if n_jobs == 1 or getattr(_own, "depth", 0) > 0:
+    if idle(n_jobs) == 1:
         return work
     return _pool(n_jobs).submit(work).result
 

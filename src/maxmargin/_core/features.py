@@ -26,6 +26,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from .._data.source import TILE, BlockResult, MemoryRows, RowSource
+from .._threads import by_strips
 from ._numba import row_moments
 from .lapack import eigh, interruptible
 from .rows import Block, Rows, weighted_sum
@@ -233,7 +234,13 @@ def negative_squares(X: Any, Y: Any, xp: Any = np) -> Any:
 
 
 def kernel_params(
-    X: RowSource, kernel: Kernel, gamma: Any, degree: float, coef0: float, rng: np.random.Generator
+    X: RowSource,
+    kernel: Kernel,
+    gamma: Any,
+    degree: float,
+    coef0: float,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
 ) -> dict[str, Any]:
     """Return the keyword arguments of the kernel; gamma="median" and "half-median" become numbers.
 
@@ -251,7 +258,7 @@ def kernel_params(
         if n > MEDIAN_ROWS:
             few = np.sort(rng.choice(n, MEDIAN_ROWS, replace=False))
         narrower = 1.0 if gamma == "median" else 2.0  # either is 1 / (2 sigma^2) or 1 / sigma
-        gamma = narrower / median_distance(X.take(few), rng, squared=squared)
+        gamma = narrower / median_distance(X.take(few), rng, squared, n_jobs)
     params = {"gamma": 1.0 / X.shape[1] if gamma is None else float(gamma)}
     if kernel in ("poly", "sigmoid"):
         params["coef0"] = float(coef0)
@@ -260,7 +267,9 @@ def kernel_params(
     return params
 
 
-def median_distance(X: Any, rng: np.random.Generator, squared: bool = True) -> float:
+def median_distance(
+    X: Any, rng: np.random.Generator, squared: bool = True, n_jobs: int = 1
+) -> float:
     """Median squared Euclidean (or Manhattan) distance between distinct rows of a subsample.
 
     Examples
@@ -274,8 +283,16 @@ def median_distance(X: Any, rng: np.random.Generator, squared: bool = True) -> f
     if not sparse.issparse(X):
         X = np.asarray(X, np.float64)
         X = X - X.mean(axis=0)
-    distances = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
-    distances = distances[~np.tri(len(distances), dtype=bool)]
+    if squared and not sparse.issparse(X):
+        found = np.zeros((len(X), len(X)))
+
+        def strip(rows: slice) -> None:  # above the diagonal
+            np.negative(negative_squares(X[rows], X[rows.start :]), out=found[rows, rows.start :])
+
+        by_strips(strip, len(X), n_jobs, MEDIAN_ROWS // 16)
+    else:
+        found = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
+    distances = found[~np.tri(len(found), dtype=bool)]
     # Because of rounding, distances between equal rows are not exactly zero.
     distances = distances[distances > 1e-14 * distances.max(initial=0.0)]
     return float(np.median(distances)) if distances.size else 1.0

@@ -91,14 +91,17 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
     tiles = [(i, j) for i in starts for j in range(i, n, WIDE)]
     panel, swept = np.empty((2, TILE, n), A.dtype)
 
-    for first in starts:
+    def inverted(first: int) -> tuple[np.ndarray, int]:
         rows = slice(first, first + TILE)
-        size = len(A[rows])
         inverse = A[rows, rows].copy()
-        info = _invert_tile(inverse)
+        return inverse, _invert_tile(inverse)
+
+    following = {0: inverted(0)}
+    for first in starts:
+        inverse, info = following.pop(first)
         if info != 0:
             return info
-        K, Q = panel[:size], swept[:size]
+        K, Q = panel[: len(inverse)], swept[: len(inverse)]
 
         def sweep(
             i: int, first: int = first, K: Any = K, Q: Any = Q, inverse: Any = inverse
@@ -113,6 +116,8 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
             i, j = tile
             if i != first:
                 A[i : i + TILE, j : j + WIDE] -= K[:, i : i + TILE].T @ Q[:, j : j + WIDE]
+            if i == j == first + TILE:  # while other threads update the rest
+                following[i] = inverted(i)
 
         def store(i: int, first: int = first, Q: Any = Q, inverse: Any = inverse) -> None:
             here, at = slice(i, i + TILE), slice(first, first + TILE)
@@ -122,7 +127,7 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
                 A[at, here] = -inverse if i == first else Q[:, here]
 
         run_all(sweep, starts, n_jobs)
-        run_all(update, tiles, n_jobs)
+        run_all(update, sorted(tiles, key=lambda tile: tile[0] != first + TILE), n_jobs)
         run_all(store, starts, n_jobs)
 
     def fill(i: int) -> None:  # the lower triangle, and the sign

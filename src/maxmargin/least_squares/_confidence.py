@@ -44,10 +44,9 @@ from .._core.init import agreement
 from .._core.model import Decided, Model, decisions, lead_of, margin_block
 from .._core.rows import Block
 from .._data.source import TILE, BlockResult, RowSource
-from .._threads import one_thread, run_all
+from .._threads import by_strips, one_thread
 from ._graph import MixedMap, is_by_distance, metric_distances, spacings
 from ._settings import neighbour_count
-from ._similarity import STRIP
 
 COLDEST, HOTTEST = 1e-2, 1e2  # temperatures; scores are of the order of 1
 AHEAD = 1e-6  # relative lead of a row's own cluster over equally probable ones
@@ -383,14 +382,13 @@ def fit_outliers(
     given = found if is_by_distance(fmap) and found is not None and found.shape[1] == q else None
     neighbours, spacing = np.zeros((m, q), np.int64) if given is None else given, np.ones(m)
 
-    def strip(i: int) -> None:
-        tile = slice(i, min(i + STRIP, m))
+    def strip(rows: slice) -> None:
         if given is None:
-            neighbours[tile], spacing[tile] = spacings(fmap, X[tile], q, first=i)
+            neighbours[rows], spacing[rows] = spacings(fmap, X[rows], q, first=rows.start)
         else:
-            spacing[tile] = metric_distances(fmap, X[tile], given[tile])
+            spacing[rows] = metric_distances(fmap, X[rows], given[rows])
 
-    run_all(strip, range(0, m if m > 1 else 0, STRIP), n_jobs)
+    by_strips(strip, m if m > 1 else 0, n_jobs)
     positive = spacing[spacing > 0]
     usual = float(np.median(positive)) if len(positive) else 1.0
     # More copies of a row than neighbours are counted have no spacing; few would look isolated.

@@ -18,10 +18,9 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from .._core.features import negative_squares
-from .._threads import run_all
+from .._threads import by_strips
 from ._numba import joined_links
 from ._numba_kernel import nearest
-from ._similarity import STRIP
 
 CORE, LINKED = 3, 10  # the neighbour that a row must reach, and neighbours that may be linked
 LEAST = 0.2  # rows of a group: share of n / k
@@ -169,15 +168,15 @@ def neighbours_of(points: np.ndarray, count: int, n_jobs: int = 1) -> tuple[np.n
     # Distances that differ by rounding are equal: the order of the rows then decides, not BLAS.
     unit = _rounding(points)
 
-    def strip(i: int) -> None:
-        D = negative_squares(points[i : i + STRIP], points)
+    def strip(rows: slice) -> None:
+        D = negative_squares(points[rows], points)
         D /= unit
         np.rint(D, out=D)
         D *= unit
-        nearest(D, i, neighbours[i : i + STRIP])
-        squares[i : i + STRIP] = -np.take_along_axis(D, neighbours[i : i + STRIP], axis=1)
+        nearest(D, rows.start, neighbours[rows])
+        squares[rows] = -np.take_along_axis(D, neighbours[rows], axis=1)
 
-    run_all(strip, range(0, n, STRIP), n_jobs)
+    by_strips(strip, n, n_jobs)
     return neighbours, np.sqrt(np.maximum(squares, 0.0))
 
 

@@ -241,7 +241,8 @@ def _in_metric(fit: Fit) -> Fit:
     """Return the fit with the map of its rows, and the first fit that the map follows."""
     X, weights, data, s = fit.X, fit.weights, fit.data, fit.s
     if not (s.mixed or s.whiten):
-        return replace(fit, fmap=kernel_map(X, weights, data.rng, s, s.kernels[0]))
+        fmap = kernel_map(X, weights, data.rng, s, s.kernels[0], n_jobs=data.n_jobs)
+        return replace(fit, fmap=fmap)
     count = neighbour_count(len(weights), s.n_clusters, s.n_neighbors)
     if s.views is not None:
         return _in_views(fit, s.views, count)
@@ -265,7 +266,9 @@ def _in_metric(fit: Fit) -> Fit:
             labels, first = _first_fit(fit, scaled)
         white = whitening_axes(scaled, labels, weights)
         axes = white if axes is None else axes @ white
-    kernels = [kernel_map(rows, weights, data.rng, s, kernel, axes) for kernel in s.kernels]
+    kernels = [
+        kernel_map(rows, weights, data.rng, s, kernel, axes, data.n_jobs) for kernel in s.kernels
+    ]
     fmap = mixed_map(kernels, X, count, dense)
     return replace(fit, fmap=fmap, about_scales=told, labels=labels, first=first)
 
@@ -280,7 +283,10 @@ def _in_views(fit: Fit, views: dict[str, np.ndarray], count: int) -> Fit:
     axes = view_axes(X, weights, views)
     joint = np.hstack([np.sqrt(share) * own for share, own in zip(shares, axes)])
     # The first kernel only has the points of all views, for the graph.
-    kernels = [kernel_map(X, weights, fit.data.rng, s, "rbf", own) for own in (joint, *axes)]
+    kernels = [
+        kernel_map(X, weights, fit.data.rng, s, "rbf", own, fit.data.n_jobs)
+        for own in (joint, *axes)
+    ]
     fmap = mixed_map(kernels, X, count, dense=False)
     fmap = replace(fmap, shares=(0.0, *(shares / 2.0).tolist(), 0.5))
     return replace(fit, fmap=fmap, labels=labels, first=first)

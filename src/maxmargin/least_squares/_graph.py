@@ -24,6 +24,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from .._core.dedup import FitInput, row_fingerprints
 from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
 from .._core.rows import Rows
+from .._threads import by_strips
 from ._numba import add_scaled
 from ._numba_kernel import add_neighbour_means, distances_to, find_marks, gaussian_tile, nearest
 from ._similarity import (
@@ -35,6 +36,7 @@ from ._similarity import (
     filled_matrix,
     invert_in_place,
     make_similarity,
+    product,
     scale_rows,
     similarity_of,
     unit_diagonal,
@@ -144,8 +146,8 @@ class MixedMap:
         """Matrix of the first kernel between the landmarks X, and the other nearest landmarks."""
         neighbours = np.empty((X.shape[0], self.n_neighbors), np.int64)
 
-        def strip(i: int, j: int) -> np.ndarray:
-            K, neighbours[i:j] = self.kernel_and_neighbours(X[i:j], first=i)
+        def strip(rows: slice) -> np.ndarray:
+            K, neighbours[rows] = self.kernel_and_neighbours(X[rows], first=rows.start)
             return K
 
         return filled_matrix(X.shape[0], dtype, strip, n_jobs), neighbours
@@ -281,7 +283,7 @@ def mixed_similarity(
     """The mean R of the rows of X, which are also the landmarks of the map."""
     n, dtype = X.shape[0], factor_dtype(len(weights), ridge)
     K, neighbours = fmap.first_kernel(X, dtype, n_jobs)
-    scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear")
+    scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear", n_jobs)
     first = similarity_of(K, scale, weights, ridge, True, n_jobs)
     parts = [first]
     for other in fmap.kernels[1:]:
@@ -292,13 +294,19 @@ def mixed_similarity(
         own, no = np.diag(matrix).astype(np.float64), np.zeros((0, 0))
         parts.append(GraphSimilarity(no, weights, ridge, 1.0, np.zeros(0), diagonal=own))
     shares = np.full(len(parts), 1.0 / len(parts)) if fmap.shares is None else fmap.shares
-    matrix *= matrix.dtype.type(shares[-1])
-    for share, kernel in zip(shares, parts[: len(fmap.kernels)]):
-        add_scaled(matrix, matrix.dtype.type(share), kernel.matrix)
+
+    def mix(rows: slice) -> None:
+        mixed, factors = matrix[rows], np.asarray(shares, matrix.dtype)
+        mixed *= factors[-1]
+        for factor, kernel in zip(factors, parts[: len(fmap.kernels)]):
+            add_scaled(mixed, factor, kernel.matrix[rows])
+
+    by_strips(mix, n, n_jobs)
     shares = np.asarray(shares, np.float64)
     return MixedSimilarity(
-        matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares, neighbours
-    )
+        matrix, weights, ridge, first.scale, first.row_means, tuple(parts), shares, neighbours,
+        n_jobs=n_jobs,
+    )  # fmt: skip
 
 
 def graph_similarity(
@@ -320,14 +328,20 @@ def graph_similarity(
     n = len(neighbours)
     laplacian = normalised_laplacian(neighbours)
     roots = np.sqrt(weights)
-    B = np.zeros((n, n), dtype)
-    links = laplacian.tocoo()
-    B[links.row, links.col] = smoothness * links.data / (roots[links.row] * roots[links.col])
-    B[np.arange(n), np.arange(n)] += dtype(1.0)
     q = roots / np.linalg.norm(roots)
+    B = np.empty((n, n), dtype)
+
+    def strip(rows: slice) -> None:
+        B[rows] = 0.0
+        links = laplacian[rows].tocoo()
+        at = rows.start + links.row
+        B[at, links.col] = smoothness * links.data / (roots[at] * roots[links.col])
+
+    by_strips(strip, n, n_jobs)
+    B[np.arange(n), np.arange(n)] += dtype(1.0)
     add_outer(B, [(q, q)], n_jobs)
     invert_in_place(B, n_jobs)
-    column = (B @ q.astype(dtype)).astype(np.float64)
+    column = product(B, q, n_jobs)
     both, rest = column - 0.5 * (q @ column) * q, column - (q @ column) * q
     pairs = [(-q, both), (both, -q), (rest, rest / (1.0 - q @ column))]
     add_outer(B, pairs, n_jobs)

@@ -456,7 +456,9 @@ def regrouped(problem: LabelProblem, best: Found, settings: SearchSettings) -> F
     n_jobs, watch = settings.n_jobs, settings.watch
     for _ in range(4 * problem.k):
         tried = _regroupings(problem, best.labels, halves, n_jobs)
-        moved = in_order(lambda new: _ascended(Labelling(problem, new), watch, []), tried, n_jobs)
+        moved = in_order(
+            lambda new: _ascended(Labelling(problem, new), watch, []), tried, n_jobs, ahead=1
+        )
         for found in moved:
             if found.value > best.value * (1.0 + MIN_GAIN):
                 best = replace(found, history=best.history + found.history)

@@ -39,11 +39,12 @@ def _ordered(value, kind):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def add_members(similarity, labels, caches):
-    """Add the rows of every cluster to its cache: one pass over the matrix, in a fixed order."""
+def add_members(similarity, labels, caches, start, stop):
+    """Add the rows of every cluster to its cache, in a fixed order, between two columns."""
     for j in range(len(labels)):
         if labels[j] >= 0:
-            row, cache = similarity[j], caches[labels[j]]
+            # Of a slice of all columns, the compiler would not know that it is contiguous by rows.
+            row, cache = similarity[j, start:stop], caches[labels[j], start:stop]
             for i in range(row.shape[0]):
                 cache[i] += row[i]
 

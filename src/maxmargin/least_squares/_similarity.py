@@ -19,7 +19,7 @@ from scipy import sparse
 from .._core.features import DEVICE_KERNELS, FeatureMap, kernel_basis, kernel_params
 from .._core.lapack import invert_definite
 from .._data.source import MemoryRows
-from .._threads import run_all
+from .._threads import by_strips, idle, run_all
 from ._numba import add_members, add_products
 from ._settings import Settings
 
@@ -27,7 +27,6 @@ FLOAT32_RIDGE = 0.25  # below this ridge the factor needs float64
 EXTREME = 10.0  # distance to the median, in 90 % quantiles of it, of values that are mistakes
 LEAST_SCALE = 1e-100  # of a column, relative to the largest, that counts as varying
 SHRINKAGE = 0.05  # of a covariance, towards a multiple of the identity
-STRIP = 256  # rows per block, to limit the memory beside the matrix
 ZERO = "The kernel is zero on all rows; choose another kernel or gamma."
 NOT_DEFINITE = (
     "The kernel matrix is not positive semi-definite enough for this ridge; choose another kernel, "
@@ -48,11 +47,20 @@ class Similarity:
     # centred, so that the model has no intercept
     row_means: np.ndarray | None
     diagonal: np.ndarray | None = field(default=None, kw_only=True)  # of a matrix that is not kept
+    n_jobs: int = field(default=1, kw_only=True)  # threads of a pass over the matrix
 
     def caches(self, labels: np.ndarray, k: int) -> np.ndarray:
         """T_h = (V R V) y_h for 0/1 indicators, (k, n); a row labelled -1 is in no cluster."""
         found = np.zeros((k, len(labels)), self.matrix.dtype)
-        add_members(self.matrix, labels.astype(np.int32, copy=False), found)
+        labels = labels.astype(np.int32, copy=False)
+
+        n, n_jobs = len(labels), idle(self.n_jobs)
+        width = max(1, -(-n // n_jobs))  # of columns: all sums have the same order for any width
+
+        def strip(j: int) -> None:
+            add_members(self.matrix, labels, found, j, min(j + width, n))
+
+        run_all(strip, range(0, n, width), n_jobs)
         return found
 
     def fitted(self, caches: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -105,6 +113,7 @@ def kernel_map(
     s: Settings,
     kernel: Any,
     axes: np.ndarray | None = None,
+    n_jobs: int = 1,
 ) -> FeatureMap:
     """Return the map from rows to their kernel values with all rows."""
     offset = None
@@ -118,7 +127,8 @@ def kernel_map(
     points = np.arange(X.shape[0]) if s.precomputed else plain.points(X)
     params = {}
     if not s.precomputed:
-        params = kernel_params(MemoryRows(points), kernel, s.gamma, s.degree, s.coef0, rng)
+        given = s.gamma, s.degree, s.coef0
+        params = kernel_params(MemoryRows(points), kernel, *given, rng, n_jobs)
     fmap = replace(plain, params=params, landmarks=points, offset=np.zeros(X.shape[0]))
     if s.n_components is None or s.n_components >= X.shape[0]:
         return fmap
@@ -162,24 +172,26 @@ def kernel_matrix(
     n_jobs: int = 1,
 ) -> tuple[np.ndarray, float]:
     """Kernel with unit mean diagonal, filled in block by block, and the mean it was divided by."""
-    K = filled_matrix(X.shape[0], dtype, lambda i, j: fmap.kernel_values(X[i:j]), n_jobs)
-    return K, unit_diagonal(K, weights, center and fmap.kernel == "linear")
+    K = filled_matrix(X.shape[0], dtype, lambda rows: fmap.kernel_values(X[rows]), n_jobs)
+    return K, unit_diagonal(K, weights, center and fmap.kernel == "linear", n_jobs)
 
 
 def filled_matrix(
-    n: int, dtype: Any, values: Callable[[int, int], np.ndarray], n_jobs: int = 1
+    n: int, dtype: Any, values: Callable[[slice], np.ndarray], n_jobs: int = 1
 ) -> np.ndarray:
-    """The matrix (n, n) whose rows ``i:j`` are ``values(i, j)``, strip by strip."""
+    """The matrix (n, n) whose rows in a range are ``values(range)``, strip by strip."""
     K = np.empty((n, n), dtype)
 
-    def strip(i: int) -> None:
-        K[i : i + STRIP] = values(i, min(i + STRIP, n))
+    def strip(rows: slice) -> None:
+        K[rows] = values(rows)
 
-    run_all(strip, range(0, n, STRIP), n_jobs if n > 2 * STRIP else 1)
+    by_strips(strip, n, n_jobs)
     return K
 
 
-def unit_diagonal(K: np.ndarray, weights: np.ndarray, about_mean: bool = False) -> float:
+def unit_diagonal(
+    K: np.ndarray, weights: np.ndarray, about_mean: bool = False, n_jobs: int = 1
+) -> float:
     """Divide the kernel by its mean diagonal, in place; returns the divisor.
 
     ``about_mean`` takes the mean diagonal of the centred kernel, so that the result for the linear
@@ -188,12 +200,23 @@ def unit_diagonal(K: np.ndarray, weights: np.ndarray, about_mean: bool = False) 
     share = weights / weights.sum()
     scale = float(share @ np.diag(K).astype(np.float64))
     if about_mean:
-        scale -= float(share @ (K @ share.astype(K.dtype)))
+        scale -= float(share @ product(K, share, n_jobs))
     if scale <= 0 and len(K) > 1:
         raise ValueError(ZERO)
     scale = scale if scale > 0 else 1.0
-    K /= K.dtype.type(scale)
+    by_strips(lambda rows: np.divide(K[rows], K.dtype.type(scale), out=K[rows]), len(K), n_jobs)
     return scale
+
+
+def product(K: np.ndarray, vector: np.ndarray, n_jobs: int) -> np.ndarray:
+    """Return the product of a matrix and a vector, rounded to its type, in float64."""
+    found, vector = np.empty(len(K)), vector.astype(K.dtype)
+
+    def strip(rows: slice) -> None:
+        found[rows] = K[rows] @ vector
+
+    by_strips(strip, len(K), n_jobs)
+    return found
 
 
 def similarity_of(
@@ -206,21 +229,19 @@ def similarity_of(
     row_means = None
     if center:
         q = roots / np.linalg.norm(roots)
-        column = K @ q.astype(K.dtype)
-        row_means = column.astype(np.float64) / roots / np.sqrt(weights.sum())
+        column = product(K, q, n_jobs)
+        row_means = column / roots / np.sqrt(weights.sum())
         # (I - q q') K (I - q q')
-        precise = column.astype(np.float64)
-        rest = precise - 0.5 * (q @ precise) * q
+        rest = column - 0.5 * (q @ column) * q
         add_outer(K, [(-q, rest), (rest, -q)], n_jobs)
     K[np.arange(n), np.arange(n)] += dtype(ridge)
     invert_in_place(K, n_jobs)
-    run_all(lambda i: np.multiply(K[i : i + STRIP], dtype(-ridge), out=K[i : i + STRIP]),
-            range(0, n, STRIP), n_jobs)  # fmt: skip
+    by_strips(lambda rows: np.multiply(K[rows], dtype(-ridge), out=K[rows]), n, n_jobs)
     K[np.arange(n), np.arange(n)] += dtype(1.0)
     scale_rows(K, roots)
     if n > FLOAT64_ROWS:  # the search needs no more
         K = K.astype(np.float32, copy=False)
-    return Similarity(K, weights, float(ridge), scale, row_means)
+    return Similarity(K, weights, float(ridge), scale, row_means, n_jobs=n_jobs)
 
 
 def scale_rows(K: np.ndarray, roots: np.ndarray) -> None:
@@ -268,12 +289,12 @@ def device_similarity(
 
 def add_outer(K: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray]], n_jobs: int = 1) -> None:
     """``K + sum_m column_m row_m'`` in place, for pairs of a column and a row."""
-    columns, rows = (np.array(half, K.dtype) for half in zip(*pairs))
+    left, right = (np.array(half, K.dtype) for half in zip(*pairs))
 
-    def strip(i: int) -> None:
-        add_products(K[i : i + STRIP], np.ascontiguousarray(columns[:, i : i + STRIP]), rows)
+    def strip(rows: slice) -> None:
+        add_products(K[rows], np.ascontiguousarray(left[:, rows]), right)
 
-    run_all(strip, range(0, len(K), STRIP), n_jobs if len(K) > 4 * STRIP else 1)
+    by_strips(strip, len(K), n_jobs)
 
 
 def invert_in_place(A: np.ndarray, n_jobs: int = 1) -> None:
