@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from threading import Thread
 from typing import Any
 
@@ -18,6 +19,7 @@ from .._threads import run_all
 from ._numba import mirror_upper
 
 TILE, WIDE = 256, 1024  # rows and columns of a tile; up to WIDE rows are one tile
+KINDS = {"f": "s", "d": "d"}  # letters of routines
 LONG_ROWS = 400  # up to this a factorisation takes a small fraction of a second
 
 
@@ -52,16 +54,43 @@ def interruptible(rows: int, work: Callable[..., Any], *args: Any, **kwargs: Any
     return outcome["result"]
 
 
-def _call(name: str, *args: bytes | int | float | np.ndarray) -> int:
-    """Call a LAPACK routine with arrays, characters and numbers; return its error code."""
-    info = ctypes.c_int(0)
+@cache
+def _routine(library: str, name: str, count: int) -> Any:
+    """Return a routine of scipy's BLAS or LAPACK with ``count`` arguments."""
+    address = get_cython_function_address(f"scipy.linalg.cython_{library}", name)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(address)
+
+
+def _call(library: str, name: str, *args: bytes | int | float | np.ndarray) -> None:
+    """Call a routine with arrays, characters and numbers."""
     kinds: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
     values: list[Any] = [kinds.get(type(arg), np.asarray)(arg) for arg in args]
-    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
-    routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(args) + 1))(address)
     pointers = [v.ctypes.data if isinstance(v, np.ndarray) else ctypes.addressof(v) for v in values]
-    routine(*pointers, ctypes.addressof(info))
-    return info.value
+    _routine(library, name, len(args))(*pointers)
+
+
+def _factorisation(name: str, *args: bytes | int | float | np.ndarray) -> int:
+    """Call a LAPACK routine and return its error code, its last argument."""
+    info = np.zeros(1, np.intc)
+    _call("lapack", name, *args, info)
+    return int(info[0])
+
+
+def subtract_product(A: np.ndarray, K: np.ndarray, Q: np.ndarray) -> None:
+    """``A - K' Q`` in place, for parts of matrices in C order; numpy's product would be a copy.
+
+    Examples
+    --------
+    >>> A = np.eye(2)
+    >>> subtract_product(A, np.array([[1.0, 2.0]]), np.array([[1.0, 1.0]]))
+    >>> A.tolist()
+    [[0.0, -1.0], [-2.0, -1.0]]
+    """
+    kind, ((depth, n), m) = KINDS[A.dtype.char], (Q.shape, K.shape[1])
+    one = np.ones(1, A.dtype)
+    q, k, a = (matrix.strides[0] // A.itemsize for matrix in (Q, K, A))
+    # BLAS goes by columns: what it sees is A' - Q' K.
+    _call("blas", f"{kind}gemm", b"N", b"T", n, m, depth, -one, Q, q, K, k, one, A, a)
 
 
 def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
@@ -112,10 +141,11 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
                 mirror_upper(K[:, here])
             np.matmul(inverse, K[:, here], out=Q[:, here])
 
-        def update(tile: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
-            i, j = tile
+        def update(at: tuple[int, int], first: int = first, K: Any = K, Q: Any = Q) -> None:
+            i, j = at
             if i != first:
-                A[i : i + TILE, j : j + WIDE] -= K[:, i : i + TILE].T @ Q[:, j : j + WIDE]
+                tile = A[i : i + TILE, j : j + WIDE]
+                subtract_product(tile, K[:, i : i + TILE], Q[:, j : j + WIDE])
             if i == j == first + TILE:  # while other threads update the rest
                 following[i] = inverted(i)
 
@@ -142,9 +172,10 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
 
 def _invert_tile(A: np.ndarray) -> int:
     """Replace a small symmetric positive definite matrix, given by its upper triangle."""
-    n, kind = len(A), {"f": "s", "d": "d"}[A.dtype.char]
+    n, kind = len(A), KINDS[A.dtype.char]
     # LAPACK goes by columns: its lower triangle is the upper one here.
-    info = _call(f"{kind}potrf", b"L", n, A, n) or _call(f"{kind}potri", b"L", n, A, n)
+    args = b"L", n, A, n
+    info = _factorisation(f"{kind}potrf", *args) or _factorisation(f"{kind}potri", *args)
     mirror_upper(A)
     return info
 
@@ -163,10 +194,10 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     support, found = np.empty(2 * max(n, 1), np.intc), np.zeros(1, np.intc)
     size, whole = np.empty(1), np.empty(1, np.intc)
     head = (b"V", b"A", b"L", n, A, max(n, 1), 0.0, 1.0, 1, n, 0.0, found, w, Z, max(n, 1), support)
-    _call("dsyevr", *head, size, -1, whole, -1)  # asks for the best size of the work space
+    _factorisation("dsyevr", *head, size, -1, whole, -1)  # asks for the best size of the work space
     lwork, liwork = int(size[0]), int(whole[0])
     space = np.empty(lwork), lwork, np.empty(liwork, np.intc), liwork
-    info = interruptible(n, _call, "dsyevr", *head, *space)
+    info = interruptible(n, _factorisation, "dsyevr", *head, *space)
     if info != 0:
         raise np.linalg.LinAlgError(f"the eigenvalues were not found (LAPACK error {info})")
     return w, Z

@@ -241,8 +241,8 @@ def _in_metric(fit: Fit) -> Fit:
     """Return the fit with the map of its rows, and the first fit that the map follows."""
     X, weights, data, s = fit.X, fit.weights, fit.data, fit.s
     if not (s.mixed or s.whiten):
-        fmap = kernel_map(X, weights, data.rng, s, s.kernels[0], n_jobs=data.n_jobs)
-        return replace(fit, fmap=fmap)
+        alone = kernel_map(X, weights, data.rng, s, s.kernels[0], n_jobs=data.n_jobs)
+        return replace(fit, fmap=alone)
     count = neighbour_count(len(weights), s.n_clusters, s.n_neighbors)
     if s.views is not None:
         return _in_views(fit, s.views, count)

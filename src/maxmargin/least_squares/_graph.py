@@ -13,8 +13,9 @@ values of the nearest training rows. A training row keeps its own fitted value.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from .._core.dedup import FitInput, row_fingerprints
 from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
+from .._core.lapack import WIDE
 from .._core.rows import Rows
-from .._threads import by_strips
+from .._threads import by_strips, in_order
 from ._numba import add_scaled
 from ._numba_kernel import add_neighbour_means, distances_to, find_marks, gaussian_tile, nearest
 from ._similarity import (
@@ -284,15 +286,21 @@ def mixed_similarity(
     n, dtype = X.shape[0], factor_dtype(len(weights), ridge)
     K, neighbours = fmap.first_kernel(X, dtype, n_jobs)
     scale = unit_diagonal(K, weights, fmap.kernels[0].kernel == "linear", n_jobs)
-    first = similarity_of(K, scale, weights, ridge, True, n_jobs)
-    parts = [first]
-    for other in fmap.kernels[1:]:
-        parts.append(make_similarity(other, X, weights, ridge, True, n_jobs))
-    matrix = np.zeros((n, n), first.matrix.dtype)
+    # An inverse of few rows has one tile: then several inverses share the threads.
+    at_once, inside = (n_jobs, 1) if n <= WIDE else (1, n_jobs)
+    given = weights, ridge, True, inside
+    made: list[Callable[[], Any]] = [partial(similarity_of, K, scale, *given)]
+    made += [partial(make_similarity, other, X, *given) for other in fmap.kernels[1:]]
     if fmap.n_neighbors:
-        matrix = graph_similarity(neighbours, weights, dtype, n_jobs=n_jobs)
+        made.append(partial(graph_similarity, neighbours, weights, dtype, n_jobs=inside))
+    parts = list(in_order(lambda make: make(), made, at_once))
+    first: Similarity = parts[0]
+    if fmap.n_neighbors:
+        matrix = parts.pop()
         own, no = np.diag(matrix).astype(np.float64), np.zeros((0, 0))
         parts.append(GraphSimilarity(no, weights, ridge, 1.0, np.zeros(0), diagonal=own))
+    else:
+        matrix = np.zeros((n, n), first.matrix.dtype)
     shares = np.full(len(parts), 1.0 / len(parts)) if fmap.shares is None else fmap.shares
 
     def mix(rows: slice) -> None:

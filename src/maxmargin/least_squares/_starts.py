@@ -25,7 +25,7 @@ from .._core.init import agreement, held_labels, kmeans_partition
 from .._core.model import lead_of
 from .._core.rows import Rows
 from .._data.source import MemoryRows
-from .._threads import later, one_thread
+from .._threads import in_order, later, one_thread
 from ._connected import connected_clusters
 from ._graph import MixedMap
 from ._label_search import (
@@ -359,17 +359,22 @@ def _clear(
     settings: SearchSettings,
 ) -> Found | None:
     """Return labels on which a few searches agree, if hardly any row is between clusters."""
+    quick = replace(settings, n_kicks=0)
+
+    def searched(start: tuple[np.ndarray, int]) -> Found:
+        return regrouped(problem, search_labels(problem, [start], quick), settings)
+
+    def candidates() -> Iterator[Found]:
+        """Yield those of quick starts first: others take longer, and few data are clear."""
+        first = [(labels, SHAKES) for labels in partitions] + starts[:1]
+        yield from in_order(searched, first, settings.n_jobs, ahead=1)
+        for labels in others():
+            yield searched((labels, SHAKES))
+
     found: list[Found] = []
-
-    def candidates() -> Iterator[tuple[np.ndarray, int]]:
-        """Yield the quick ones first: others take longer, and few data are clear."""
-        yield from [(labels, SHAKES) for labels in partitions] + starts[:1]
-        yield from [(labels, SHAKES) for labels in others()]
-
-    for start in candidates():
-        ascended = search_labels(problem, [start], replace(settings, n_kicks=0))
-        found.append(regrouped(problem, ascended, settings))
-        if agreement(found[0].labels, found[-1].labels, problem.k) < AGREEING:
+    for one in candidates():
+        found.append(one)
+        if agreement(found[0].labels, one.labels, problem.k) < AGREEING:
             return None
     best = max(found, key=lambda one: one.value)
     return best if len(found) > 1 and mean_and_doubt(problem, best.labels)[1] < FEW else None
