@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from threading import Lock, Thread, local
+from threading import Condition, Lock, Thread, local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-AHEAD = 4  # items for each thread whose results are computed before they are asked for
+AHEAD = 2  # items for each thread whose results may be kept
 
 _lock = Lock()
 _inside = 0  # threads that are inside one_thread
@@ -39,8 +38,8 @@ def in_order(
 ) -> Iterator[Any]:
     """Yield ``work(item)`` of every item in order, computed by ``n_jobs`` threads.
 
-    Work starts when the first result is requested. For each thread, the results of up to ``ahead``
-    items are computed before the first of them is given, and kept for those of as many more.
+    Work starts when the first result is requested, and for each thread it is at most ``ahead``
+    items ahead of the last result that was requested.
 
     Examples
     --------
@@ -51,32 +50,15 @@ def in_order(
     if n_jobs == 1 or len(items) == 1:
         yield from map(work, items)
         return
-    size = ahead * n_jobs
-    waiting: deque[tuple[list[Any], Crew]] = deque()
+    queue = Queue(work, items, ahead * n_jobs)
+    pool = _pool(n_jobs)
+    helpers = [pool.submit(queue.help) for _ in range(min(n_jobs, len(items)) - 1)]
     try:
-        for start in range(0, len(items), size):
-            some = items[start : start + size]
-            found = [None] * len(some)
-
-            def keep(i: int, some: list[Any] = some, found: list[Any] = found) -> None:
-                found[i] = work(some[i])
-
-            waiting.append((found, Crew(keep, range(len(some)), n_jobs)))
-            if len(waiting) > 1:  # the next crew is ready to go on when this one is done
-                yield from _results(*waiting.popleft())
-        while waiting:
-            yield from _results(*waiting.popleft())
+        for i in range(len(items)):
+            yield queue.result(i)
     finally:
-        for _, crew in waiting:
-            crew.stop()
-
-
-def _results(found: list[Any], crew: Crew) -> Iterator[Any]:
-    """Wait for a crew and yield what it found, kept no longer than necessary."""
-    crew.finish()
-    found.reverse()
-    while found:
-        yield found.pop()
+        queue.stop()
+        wait([helper for helper in helpers if not helper.cancel()])
 
 
 def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> None:
@@ -90,11 +72,8 @@ def run_all(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> No
     [0, 1]
     """
     items = list(items)
-    if n_jobs == 1 or len(items) == 1:
-        for item in items:
-            work(item)
-    elif items:
-        Crew(work, items, n_jobs).finish()
+    for _ in in_order(work, items, n_jobs, len(items)):
+        pass
 
 
 def by_strips(work: Callable[[slice], Any], n: int, n_jobs: int, size: int = 256) -> None:
@@ -109,41 +88,72 @@ def by_strips(work: Callable[[slice], Any], n: int, n_jobs: int, size: int = 256
     run_all(work, [slice(i, min(i + size, n)) for i in range(0, n, size)], n_jobs)
 
 
-class Crew:
-    """Threads that take items from one queue: a future for every item would take longer."""
+class Queue:
+    """Items that several threads work on, and their results until they are requested.
 
-    def __init__(self, work: Callable[[Any], Any], items: Iterable[Any], n_jobs: int) -> None:
-        self.work, self.queue = work, deque(items)
-        pool, count = _pool(n_jobs), min(n_jobs, len(self.queue))
-        self.futures = [pool.submit(self._drain) for _ in range(count)]
+    A future for every item would take longer than a small one. The thread that requests results
+    works, too: it need not be woken, and does not depend on others, which may be busy.
+    """
 
-    def _drain(self) -> None:
+    def __init__(self, work: Callable[[Any], Any], items: list[Any], ahead: int) -> None:
+        self.work, self.items, self.ahead = work, items, ahead
+        self.taken = self.given = 0
+        self.found: dict[int, Any] = {}
+        self.error: BaseException | None = None
+        self.changed = Condition()
+
+    def help(self) -> None:
+        """Work on items until none is left."""
+        while True:
+            with self.changed:
+                while self.taken < len(self.items) and self.taken >= self.given + self.ahead:
+                    self.changed.wait()
+                if self.taken == len(self.items):
+                    return
+                i = self._take()
+            self._do(i)
+
+    def result(self, i: int) -> Any:
+        """Return the result of item ``i``; work on items until it is there."""
+        while True:
+            with self.changed:
+                most = min(len(self.items), self.given + self.ahead)
+                while self.taken >= most and not (i in self.found or self.error):
+                    self.changed.wait()
+                if self.error is not None:
+                    raise self.error
+                if i in self.found:
+                    self.given = i + 1
+                    self.changed.notify_all()
+                    return self.found.pop(i)
+                mine = self._take()
+            depth = getattr(_own, "depth", 0)
+            _own.depth = depth + 1
+            try:
+                self._do(mine)
+            finally:
+                _own.depth = depth
+
+    def stop(self) -> None:
+        """Begin no more items."""
+        with self.changed:
+            self.taken = len(self.items)
+            self.changed.notify_all()
+
+    def _take(self) -> int:
+        self.taken += 1
+        return self.taken - 1
+
+    def _do(self, i: int) -> None:
         try:
-            while self.queue:
-                try:
-                    item = self.queue.popleft()
-                except IndexError:  # another thread took the last one
-                    break
-                self.work(item)
-        except BaseException:
-            self.queue.clear()
-            raise
-
-    def finish(self) -> None:
-        """Wait until all is done, or raise the first error."""
-        try:
-            wait(self.futures, return_when=FIRST_COMPLETED)  # then all items are taken
-        finally:
-            begun = self.stop()
-        for future in begun:
-            future.result()
-
-    def stop(self) -> list[Future[None]]:
-        """Begin no more items, and wait for the others; return the futures that had begun."""
-        self.queue.clear()
-        begun = [future for future in self.futures if not future.cancel()]
-        wait(begun)
-        return begun
+            result = self.work(self.items[i])
+        except BaseException as error:
+            self.error = error
+            self.stop()
+        else:
+            with self.changed:
+                self.found[i] = result
+                self.changed.notify_all()
 
 
 def idle(n_jobs: int) -> int:
