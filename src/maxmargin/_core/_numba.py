@@ -298,14 +298,22 @@ def tempered_ascent(points, weights, fixed, labels, k, power, floor, rounds):
         for j in range(r):
             within[h] += sums[h, j] * sums[h, j]
     least = max(floor, 1e-9 * sizes.sum())
+    # Powers of the sizes as they are, with a row less and with a row more: they would take longer
+    # than all else, and change only with the sizes and the weight of the row. -1: not known.
+    last, same, fewer, more = -1.0, sizes**power, np.empty(k), np.empty(k)
     dots = np.empty(k)
     for _ in range(rounds):
         moves = 0
         for i in range(n):
             a, weight, point = labels[i], weights[i], points[i]
-            rest = sizes[a] - weight
-            if fixed[i] or rest < least:
+            if fixed[i] or sizes[a] - weight < least:
                 continue
+            if weight != last:
+                last = weight
+                fewer[:] = -1.0
+                more[:] = -1.0
+            if fewer[a] < 0.0:
+                fewer[a] = (sizes[a] - weight) ** power
             square = 0.0
             for j in range(r):
                 square += point[j] * point[j]
@@ -314,14 +322,16 @@ def tempered_ascent(points, weights, fixed, labels, k, power, floor, rounds):
                 for j in range(r):
                     dot += total[j] * point[j]
                 dots[h] = dot
-            here = within[a] / sizes[a] ** power
-            lost = here - (within[a] - 2.0 * dots[a] + square) / rest**power
+            here = within[a] / same[a]
+            lost = here - (within[a] - 2.0 * dots[a] + square) / fewer[a]
             # A gain within rounding would let a row go to and fro.
             best, target = lost + 1e-9 * (here + square), a
             for h in range(k):
                 if h != a:
-                    before = within[h] / sizes[h] ** power if sizes[h] > 0.0 else 0.0
-                    joined = (within[h] + 2.0 * dots[h] + square) / (sizes[h] + weight) ** power
+                    if more[h] < 0.0:
+                        more[h] = (sizes[h] + weight) ** power
+                    before = within[h] / same[h] if sizes[h] > 0.0 else 0.0
+                    joined = (within[h] + 2.0 * dots[h] + square) / more[h]
                     if joined - before > best:
                         best, target = joined - before, h
             if target != a:
@@ -329,6 +339,8 @@ def tempered_ascent(points, weights, fixed, labels, k, power, floor, rounds):
                 within[target] += square + 2.0 * dots[target]
                 sizes[a] -= weight
                 sizes[target] += weight
+                for h in (a, target):
+                    same[h], fewer[h], more[h] = sizes[h] ** power, -1.0, -1.0
                 loser, winner = sums[a], sums[target]
                 for j in range(r):
                     loser[j] -= point[j]

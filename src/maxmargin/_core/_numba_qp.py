@@ -319,3 +319,32 @@ def certified_active_set(H, q, E, e, true_e, x, y, cap, tol, noise, max_iter, re
     report[1] = 0.5 * quadratic + dual + rise - report[0]
     report[2] = worst
     return n_iter
+
+
+@njit(cache=True, nogil=True)
+def complete(x):
+    """Make multipliers feasible; the last one, the slack of the cap, is what is left to 1."""
+    total = 0.0
+    for i in range(len(x) - 1):
+        x[i] = max(x[i], 0.0)
+        total += x[i]
+    scale, total = max(1.0, total), 0.0
+    for i in range(len(x) - 1):
+        x[i] /= scale
+        total += x[i]
+    x[-1] = max(0.0, 1.0 - total)
+
+
+@njit(cache=True, nogil=True)
+def capped_active_set(gram, gains, x, tol, noise, report):
+    """:func:`certified_active_set` over multipliers of at most 1 in all, started at ``x``.
+
+    The slack of the cap is the last variable, a cut that says nothing.
+    """
+    m = len(gains)
+    H, q, y = np.zeros((m + 1, m + 1)), np.zeros(m + 1), np.zeros(1)
+    H[:m, :m] = gram
+    q[:m] = gains
+    complete(x)
+    E, e, most = np.ones((1, m + 1)), np.ones(1), 50 + 20 * (m + 1)
+    return certified_active_set(H, q, E, e, e, x, y, m + 1, tol, noise, most, report)

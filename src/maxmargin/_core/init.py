@@ -27,6 +27,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from .._data.source import all_equal
 from .._threads import in_order
 from ._numba import fill_clusters, tempered_ascent
 from .dedup import FitInput
@@ -91,6 +92,8 @@ def sampled_rows(known: np.ndarray, size: int, rng: np.random.Generator) -> np.n
         return np.arange(n)
     few = ((np.arange(size) + rng.random(size)) * (n / size)).astype(np.int64)
     few = few[np.diff(few, prepend=-1) > 0]
+    if all_equal(known) and known[0] < 0:
+        return few
     named_rows = np.flatnonzero(known >= 0)
     if len(named_rows) > size:
         at = ((np.arange(size) + 0.5) * (len(named_rows) / size)).astype(np.int64)

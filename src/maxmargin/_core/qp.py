@@ -21,16 +21,20 @@ adds multipliers tau, one per cluster, with the cost l/2 |tau|_1; see :class:`Sc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add as plus
+from operator import mul
 from typing import Any
 
 import numpy as np
 
-from ._numba_qp import certified_active_set
+from ._numba_qp import capped_active_set, certified_active_set, complete
 
 SHIFT, GOLDEN = 1e-10, 0.6180339887498949  # of right-hand sides that are zero: see _start
 NOISE = 2e-16  # relative rounding error of the gradient
 ATTEMPTS, GIVE_UP = 5, 1e-9  # shifts tried until the optimality conditions hold
 IDLE = 10  # solutions without use after which a cut is dropped
+FIRST_ROOM = 8  # cuts for which a pool has room at first
 _Program = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # H, q, E, e
 
 
@@ -83,15 +87,16 @@ def solve_qp(
     >>> solution.multipliers, solution.value
     (array([0.25]), 0.125)
     """
-    m = len(gains)
-    if balance is None:  # the slack of the cap is the last variable: a cut that says nothing
-        H, q, E, e = np.zeros((m + 1, m + 1)), np.zeros(m + 1), np.ones((1, m + 1)), np.ones(1)
-        H[:m, :m], q[:m] = gram, gains
-    else:
-        H, q, E, e = _balanced(gram, gains, balance)
-    report = np.empty(3)
-    n_iter = 0
-    for attempt in range(1 if balance is None else ATTEMPTS):
+    m, report, n_iter = len(gains), np.empty(3), 0
+    if balance is None:
+        x = np.zeros(m + 1)
+        if start is not None:
+            x[: len(start)] = start
+        n_iter = capped_active_set(np.ascontiguousarray(gram), gains, x, tol, NOISE, report)
+        value, gap, residual = report.tolist()
+        return QpSolution(x[:m], np.zeros(0), np.zeros(0), value, residual, gap, n_iter)
+    H, q, E, e = _balanced(gram, gains, balance)
+    for attempt in range(ATTEMPTS):
         x, y, shifted = _start(start if attempt == 0 else None, m, e, balance, attempt)
         most = 50 + 20 * len(q)
         given = H, q, E, shifted, e, x, y, m + 1, tol, NOISE, most, report
@@ -99,45 +104,37 @@ def solve_qp(
         if report[2] <= GIVE_UP:
             break
     value, gap, residual = report.tolist()
-    tau, intercept = np.zeros(0), np.zeros(0)
-    if balance is not None:
-        k, square = balance.cross.shape[1], balance.square
-        tau, intercept = x[m + 1 : m + 1 + k] - x[m + 1 + k :], np.zeros(k)
-        if square is None:
-            intercept = y[1:]
-        elif square > 0:  # tau was counted in units of 1/|s|
-            tau = tau / np.sqrt(square)
+    k, square = balance.cross.shape[1], balance.square
+    tau, intercept = x[m + 1 : m + 1 + k] - x[m + 1 + k :], np.zeros(k)
+    if square is None:
+        intercept = y[1:]
+    elif square > 0:  # tau was counted in units of 1/|s|
+        tau = tau / np.sqrt(square)
     return QpSolution(x[:m], tau, intercept, value, residual, gap, n_iter)
 
 
 def _start(
-    multipliers: np.ndarray | None,
-    m: int,
-    e: np.ndarray,
-    balance: ScoreBalance | None,
-    attempt: int,
+    multipliers: np.ndarray | None, m: int, e: np.ndarray, balance: ScoreBalance, attempt: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Feasible x, zero y, and the right-hand side shifted far below the tolerance.
 
     Equations of tau that hold with zeros alone would stop every step. A shift leaves each of them a
     positive variable; where the cuts are so regular that it still stops, another one does not.
     """
-    k = 0 if balance is None else balance.cross.shape[1]
+    k = balance.cross.shape[1]
     x, e = np.zeros(m + 1 + 2 * k), e.copy()
     if multipliers is not None:
-        x[: len(multipliers)] = np.maximum(multipliers, 0.0)
-        x[:m] /= max(1.0, x[:m].sum())
-    x[m] = max(0.0, 1.0 - x[:m].sum())
-    if balance is not None:
-        shift = SHIFT * (1.0 + (GOLDEN * (attempt + 1) * np.arange(len(e) - 1)) % 1.0)
-        e[1:] = shift if balance.square is None else -shift
-        excess = np.zeros(k)
-        if balance.square is None:
-            excess = balance.cross.T @ x[:m] - shift
-        else:
-            excess[attempt % k] = -shift[0]
-        x[m + 1 : m + 1 + k] = np.maximum(excess, 0.0)
-        x[m + 1 + k :] = np.maximum(-excess, 0.0)
+        x[: len(multipliers)] = multipliers
+    complete(x[: m + 1])
+    shift = SHIFT * (1.0 + (GOLDEN * (attempt + 1) * np.arange(len(e) - 1)) % 1.0)
+    e[1:] = shift if balance.square is None else -shift
+    excess = np.zeros(k)
+    if balance.square is None:
+        excess = balance.cross.T @ x[:m] - shift
+    else:
+        excess[attempt % k] = -shift[0]
+    x[m + 1 : m + 1 + k] = np.maximum(excess, 0.0)
+    x[m + 1 + k :] = np.maximum(-excess, 0.0)
     return x, np.zeros(len(e)), e
 
 
@@ -169,6 +166,15 @@ def _balanced(gram: np.ndarray, gains: np.ndarray, balance: ScoreBalance) -> _Pr
     return H, q, np.concatenate([cap, sums]), np.array([1.0, 0.0])
 
 
+class _Room:
+    """Arrays for ``size`` cuts."""
+
+    def __init__(self, width: int, blocks: int, size: int) -> None:
+        self.vectors, self.gains = np.empty((size, width)), np.empty(size)
+        self.grams, self.multipliers = np.empty((blocks, size, size)), np.empty(size)
+        self.idle = np.empty(size, np.int64)
+
+
 class CutPool:
     """Cuts of vectors of length ``width``, with their products.
 
@@ -185,43 +191,57 @@ class CutPool:
 
     def __init__(self, width: int, blocks: tuple[Any, ...] | None = None) -> None:
         self.blocks: tuple[Any, ...] = (slice(0, width),) if blocks is None else tuple(blocks)
-        self.vectors = np.empty((0, width))
-        self.gains = np.empty(0)
-        self.grams = np.empty((len(self.blocks), 0, 0))
-        self.multipliers = np.empty(0)
         self.block_weights = np.ones(len(self.blocks))
-        self.idle = np.empty(0, np.int64)
+        self._room = _Room(width, len(self.blocks), FIRST_ROOM)
+        self._show(0)
+
+    def _show(self, m: int) -> None:
+        """Let the attributes be views of the first m entries of arrays with room for more."""
+        room = self._room
+        self.vectors, self.gains = room.vectors[:m], room.gains[:m]
+        self.grams = room.grams[:, :m, :m]
+        self.multipliers, self.idle = room.multipliers[:m], room.idle[:m]
 
     def add(self, vector: np.ndarray, gain: float) -> None:
         """Append a cut; its products with the others are one row of the Gram matrices."""
         m = len(self.gains)
-        self.vectors = np.concatenate([self.vectors, vector[None, :]])
-        self.gains = np.append(self.gains, gain)
-        self.multipliers = np.append(self.multipliers, 0.0)
-        self.idle = np.append(self.idle, 0)
-        grown = np.zeros((len(self.blocks), m + 1, m + 1))
-        for gram, old, block in zip(grown, self.grams, self.blocks):
-            gram[:m, :m] = old
+        if m == len(self._room.gains):
+            self._keep(slice(m), 2 * m)
+        self._show(m + 1)
+        self.vectors[m], self.gains[m], self.multipliers[m], self.idle[m] = vector, gain, 0.0, 0
+        for gram, block in zip(self.grams, self.blocks):
             gram[m] = gram[:, m] = self.vectors[:, block] @ vector[block]
-        self.grams = grown
+
+    def _keep(self, chosen: Any, size: int) -> None:
+        """Move the chosen cuts to arrays with room for ``size`` of them."""
+        room = _Room(self.vectors.shape[1], len(self.blocks), size)
+        gains = self.gains[chosen]
+        m = len(gains)
+        room.vectors[:m], room.gains[:m] = self.vectors[chosen], gains
+        room.grams[:, :m, :m] = self.grams[:, chosen][:, :, chosen]
+        room.multipliers[:m], room.idle[:m] = self.multipliers[chosen], self.idle[chosen]
+        self._room = room
+        self._show(m)
 
     def shift(self, change: np.ndarray, gains: np.ndarray) -> None:
         """Add to every cut's vector and gain."""
-        self.vectors = self.vectors + change
-        self.gains = self.gains + gains
-        self.grams = np.stack([self.vectors[:, b] @ self.vectors[:, b].T for b in self.blocks])
+        self.vectors += change
+        self.gains += gains
+        for gram, block in zip(self.grams, self.blocks):
+            gram[:] = self.vectors[:, block] @ self.vectors[:, block].T
 
     def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
         """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
-        gram = np.tensordot(self.block_weights, self.grams, 1) / alpha
+        gram = reduce(plus, map(mul, self.block_weights, self.grams)) / alpha
         solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
         self.keep(solution.multipliers)
         return solution
 
     def keep(self, multipliers: np.ndarray) -> None:
         """Take over the multipliers of a solution; count for how long each cut was of no use."""
-        self.multipliers = multipliers
-        self.idle = np.where(multipliers > 0, 0, self.idle + 1)
+        self.multipliers[:] = multipliers
+        self.idle += 1
+        self.idle[multipliers > 0] = 0
 
     def coef(self, alpha: float) -> np.ndarray:
         """The best W for these cuts (without score balance)."""
@@ -229,9 +249,7 @@ class CutPool:
 
     def prune(self, idle: int = IDLE) -> np.ndarray:
         """Drop cuts that were of no use in the last ``idle`` solutions; return which were kept."""
-        keep = self.idle < idle
+        keep: np.ndarray = self.idle < idle
         if not keep.all():
-            self.vectors, self.gains = self.vectors[keep], self.gains[keep]
-            self.multipliers, self.idle = self.multipliers[keep], self.idle[keep]
-            self.grams = self.grams[:, keep][:, :, keep]
+            self._keep(keep, len(self._room.gains))
         return keep

@@ -198,6 +198,8 @@ class LabelledCuts:
     def prune(self) -> None:
         """Drop cuts that have been idle for long."""
         keep = self.pool.prune()
+        if keep.all():
+            return
         self.codes = [c for c, kept in zip(self.codes, keep) if kept]
         self.origins = [o for o, kept in zip(self.origins, keep) if kept]
         self.shares = self.shares[keep]

@@ -37,7 +37,7 @@ from .._core.init import (
 from .._core.rows import Factor, Rows, cluster_means, factorise, fit_squared, scores
 from .._core.size_floor import divergence_prices, floor_prices, size_divergence, strong_enough
 from .._data.source import RowSource, SchedulerLost
-from .._threads import in_order, run_all
+from .._threads import in_order
 from ._cuts import Evaluation, LabelledCuts, Model, narrowed
 from ._penalty import Penalty
 
@@ -393,17 +393,21 @@ def search(
     n_kicks = 0 if task.entropy or given is not None else n_starts // 2
     few_factor = factor if few is some else least_squares_factor(few, task)
     ranked, objectives = ranked_candidates(candidates, few, task_few, few_factor, n_kicks, rng)
-    finalists = []
-    for problem in ranked[: 1 if paper else FINALISTS]:
+
+    def improved(problem: Problem) -> Problem:
         if axes is not None:
             problem.widen(axes)
         if few is not some:
             problem = Problem(some.fresh(), task_some).continue_from(problem)
-        finalists.append(problem)
-        if few is some and paper:  # follow_paper has been called
-            break
+        elif paper:  # follow_paper has been called
+            return problem
         problem.history, problem.reason = [], None
         problem.follow_paper() if paper else problem.descend(FINALIST_GAP)
+        return problem
+
+    # Callbacks need an order.
+    n_jobs = 1 if hasattr(task.watch, "context") else some.rows.n_jobs
+    finalists = in_order(improved, ranked[: 1 if paper else FINALISTS], n_jobs)
     best = min(finalists, key=lambda problem: problem.objective)
     if not paper:
         best.descend(task.tol)
@@ -429,7 +433,6 @@ def ranked_candidates(
     Only the best candidates go through ``relabel_every_pass``. The best one of all is then kicked,
     until ``n_kicks`` kicks in a row have not lowered F.
     """
-    n_jobs = 1 if hasattr(task.watch, "context") else cuts.rows.n_jobs  # callbacks need an order
     problems: list[Problem] = []
     above, paper = np.inf, task.nesting == "paper"
 
@@ -441,8 +444,9 @@ def ranked_candidates(
             problem.solve(CANDIDATE_GAP, above=above)
         return problem
 
+    # One after another: passes over few rows are so short that threads would wait for one another.
     for at in range(0, len(candidates), FOLLOWED):
-        problems += in_order(begun, candidates[at : at + FOLLOWED], n_jobs)
+        problems += map(begun, candidates[at : at + FOLLOWED])
         objectives = sorted(problem.objective for problem in problems)
         above = objectives[FOLLOWED - 1] if len(objectives) >= FOLLOWED else np.inf
     objectives = [problem.objective for problem in problems]
@@ -450,8 +454,8 @@ def ranked_candidates(
     if paper:
         return ranked, objectives
     ranked = ranked[:FOLLOWED]
-    run_all(Problem.relabel_every_pass, ranked, n_jobs)
-    problem = ranked[-1]
+    for problem in ranked:
+        problem.relabel_every_pass()
     ranked.sort(key=lambda problem: problem.objective)
     since = 0
     while since < n_kicks and problem.reason in (None, MAX_ITER):
