@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
 from .._core.init import (
     N_STARTS,
+    agreement,
     canonical,
     held_labels,
     kicked,
@@ -509,7 +509,7 @@ def compared_with_rivals(
         if rival.objective < best.objective and task.nesting != "paper":
             rival.descend(RIVAL_GAP)
             best = min(best, rival, key=lambda problem: problem.objective)
-    ari = float(adjusted_rand_score(best.cuts.host_labels(), rivals[0]))
+    ari = agreement(best.cuts.host_labels(), rivals[0], cuts.k)
     return best, {"objective": lowest[0], "ari": ari}
 
 
