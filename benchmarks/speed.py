@@ -3,18 +3,21 @@
     MAXMARGIN_DATA=folder python benchmarks/speed.py [--quick] [--section NAME ...]
 
 Sections: front-door (clear blobs, small sets), hard (overlapping clusters or MNIST rows; bits),
-cutting-plane, number (choose_n_clusters beside one fit), tasks (CPU beside GaussianMixture),
-memory (peak beside the estimate). Every ratio is of times of the same run, after a first run that
-compiles for each kind of fit. --quick leaves out the large sizes and takes about a minute;
-front-door, hard and cutting-plane take about two minutes on 16 cores without it.
+cutting-plane, bound (what more threads can give at most, on any machine), number (choose_n_clusters
+beside one fit), tasks (CPU beside GaussianMixture), memory (peak beside the estimate). Every ratio
+is of times of the same run, after a first run that compiles for each kind of fit. --quick leaves
+out the large sizes and takes about a minute; front-door, hard and cutting-plane take about two
+minutes on 16 cores without it.
 """
 
 import argparse
+import heapq
 import subprocess
 import sys
 import time
 import warnings
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 from joblib import cpu_count
@@ -30,6 +33,7 @@ from maxmargin import (
     CuttingPlaneMarginClustering,
     LeastSquaresMarginClustering,
     MaxMarginClustering,
+    _threads,
     choose_n_clusters,
 )
 
@@ -157,6 +161,65 @@ def cutting_plane(quick):
     )
 
 
+spared = {2: 0.0, 16: 0.0}  # seconds that so many threads would spare in all queues
+
+
+class Shared(_threads.Queue):
+    """Items that many threads would share, done by one of them, with their times."""
+
+    inside = False
+
+    def help(self):
+        pass
+
+    def result(self, i):
+        if Shared.inside:  # threads for items within items would change little
+            return super().result(i)
+        begin, Shared.inside = time.perf_counter(), True
+        try:
+            return super().result(i)
+        finally:
+            Shared.inside = False
+            self.times = [*getattr(self, "times", []), time.perf_counter() - begin]
+
+    def stop(self):
+        super().stop()
+        times, self.times = getattr(self, "times", []), []
+        for threads in spared:
+            ends = [0.0] * threads
+            for took in times:
+                heapq.heapreplace(ends, ends[0] + took)
+            spared[threads] += sum(times) - max(ends)
+
+
+def bound(quick):
+    """Amdahl's law: what is not shared takes as long on any number of threads."""
+    n, rows = 200_000 if quick else 1_000_000, []
+    fits = [
+        (f"front door, {hard_rows(4000)[0]}", MaxMarginClustering, 10, hard_rows(4000)[1]),
+        (f"least squares, {hard_rows(4000)[0]}", LeastSquaresMarginClustering, 10,
+         hard_rows(4000)[1]),
+        (f"front door, blobs, {n:,} x 20", MaxMarginClustering, 8,
+         datasets.make_blobs(n, 20, centers=8, random_state=0)[0]),
+    ]  # fmt: skip
+    linear = partial(CuttingPlaneMarginClustering, kernel="linear")
+    fits += [(f"linear cutting planes, {n:,} x 50, k = {k}", linear, k, k) for k in (2, 4, 10)]
+    for name, kind, k, X in fits:
+        X = overlapping(n, 50, k) if X is k else X
+        alone, _ = seconds(partial(kind, k, random_state=0, n_jobs=1), X, 1, 2)
+        two, _ = seconds(partial(kind, k, random_state=0, n_jobs=2), X, 2, 2)
+        spared.update(dict.fromkeys(spared, 0.0))
+        with patch.object(_threads, "Queue", Shared):
+            serial, _ = seconds(partial(kind, k, random_state=0, n_jobs=16), X, 1, 1)
+        best = [serial / (serial - s) for s in spared.values()]
+        rows.append((name, alone, alone / two, *best))
+    table(
+        "Speed-up by threads: measured, and the most that the items they share allow",
+        ["fit", "1 thread, s", "2 threads", *(f"{n} at most" for n in spared)],
+        rows,
+    )
+
+
 def number(quick):
     sets = {"wine": standardised(datasets.load_wine)[0]}
     if not quick:
@@ -248,6 +311,7 @@ SECTIONS = {
     "front-door": front_door,
     "hard": hard,
     "cutting-plane": cutting_plane,
+    "bound": bound,
     "number": number,
     "tasks": tasks,
     "memory": memory,
