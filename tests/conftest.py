@@ -21,6 +21,12 @@ settings.register_profile(
 settings.load_profile("maxmargin")
 
 
+@pytest.fixture(autouse=True)
+def threads_for_few_rows(monkeypatch):
+    """Fits of a few rows use threads, too: tests of threads need no large data."""
+    monkeypatch.setattr("maxmargin._base.THREADED_ROWS", 0)
+
+
 @pytest.fixture(scope="session")
 def digits_pair():
     """Handwritten 3s and 8s: 357 rows, 64 columns."""

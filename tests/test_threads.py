@@ -204,3 +204,37 @@ def test_a_forked_process_counts_its_own_uses_only():
         "{1} {1} {1} 300.0",  # here to the thread that forked
         "{2}",
     ]
+
+
+@pytest.mark.parametrize(("n", "threads"), [(499, 1), (500, 3)])
+def test_few_rows_are_fitted_on_one_thread(monkeypatch, n, threads):
+    seen = []
+
+    class Seen(CuttingPlaneMarginClustering):
+        def _fit_model(self, data):
+            seen.append(data.n_jobs)
+            return super()._fit_model(data)
+
+    monkeypatch.undo()  # the tests' own setting
+    Seen(n_init=1, n_jobs=3).fit(DIGITS[:n])
+    assert seen == [threads]
+
+
+def test_results_are_not_far_ahead_of_what_was_asked_for():
+    begun = []
+    results = in_order(lambda i: begun.append(i) or i, range(100), 2, ahead=3)
+    assert next(results) == 0
+    assert len(begun) <= 2 * 3 + 1 + 2  # and one that each thread works on
+    assert list(results) == [*range(1, 100)]
+    assert sorted(begun) == [*range(100)]
+
+
+def test_items_that_are_not_asked_for_are_not_begun():
+    begun = []
+    results = in_order(lambda i: begun.append(i) or i, range(1000), 2)
+    assert [next(results), next(results)] == [0, 1]
+    results.close()
+    done = len(begun)
+    assert done < 20
+    assert list(in_order(abs, [-1, -2], 2)) == [1, 2]  # the threads are free again
+    assert len(begun) == done

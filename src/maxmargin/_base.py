@@ -81,6 +81,8 @@ from ._threads import one_thread
 # Regularisation strengths: outside this range solutions are zero or dominated by rounding errors.
 STRENGTH = Interval(Real, 1e-12, 1e12, closed="both")
 
+THREADED_ROWS = 500  # fits of fewer rows take longer on several threads: steps last microseconds
+
 COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -217,7 +219,7 @@ class BaseMarginClustering(
                     data,
                     initial=initial,
                     rng=self._generator(),
-                    n_jobs=effective_n_jobs(self.n_jobs),
+                    n_jobs=effective_n_jobs(self.n_jobs) if n >= THREADED_ROWS else 1,
                     watch=own or watch or data.watch,
                     names=getattr(checked, "feature_names_in_", None),
                     constraints=constraints,

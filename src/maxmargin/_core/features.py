@@ -284,15 +284,15 @@ def median_distance(
         X = np.asarray(X, np.float64)
         X = X - X.mean(axis=0)
     if squared and not sparse.issparse(X):
-        found = np.zeros((len(X), len(X)))
+        D = np.empty((len(X), len(X)))
 
         def strip(rows: slice) -> None:  # above the diagonal
-            np.negative(negative_squares(X[rows], X[rows.start :]), out=found[rows, rows.start :])
+            np.negative(negative_squares(X[rows], X[rows.start :]), out=D[rows, rows.start :])
 
         by_strips(strip, len(X), n_jobs, MEDIAN_ROWS // 16)
     else:
-        found = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
-    distances = found[~np.tri(len(found), dtype=bool)]
+        D = euclidean_distances(X, squared=True) if squared else manhattan_distances(X)
+    distances = D[~np.tri(len(D), dtype=bool)]
     # Because of rounding, distances between equal rows are not exactly zero.
     distances = distances[distances > 1e-14 * distances.max(initial=0.0)]
     return float(np.median(distances)) if distances.size else 1.0
