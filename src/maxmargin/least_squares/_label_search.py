@@ -24,6 +24,7 @@ from ._numba import (
     steepest_steps,
     stochastic_round,
     submatrix,
+    tempered_value,
 )
 from ._settings import Settings
 from ._similarity import Similarity
@@ -353,8 +354,7 @@ class Labelling:
         labels, caches, p = self.labels, self.caches, self.problem.size_prior
         if p == 0.0:
             return float(caches[labels, np.arange(len(labels))].sum(dtype=np.float64))
-        within, sizes = cluster_sums(caches, labels, self.problem.similarity.weights)
-        return float((within / np.maximum(sizes, 1e-300) ** p)[sizes > 0].sum())
+        return float(tempered_value(caches, labels, self.problem.similarity.weights, p))
 
     def objective(self) -> float:
         """Q from J (a centred R has 1'R1 = 0); minus J_p / n^(1 - p) where sizes are tempered."""

@@ -90,6 +90,17 @@ def cluster_sums(caches, labels, weights):
     return within, sizes
 
 
+@njit(cache=True, nogil=True)
+def tempered_value(caches, labels, weights, power):
+    """Return J_p = sum_h y_h' R y_h / n_h^p over the clusters that have rows."""
+    within, sizes = cluster_sums(caches, labels, weights)
+    value = 0.0
+    for h in range(len(sizes)):
+        if sizes[h] > 0.0:
+            value += within[h] / sizes[h] ** power
+    return value
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def _best_claim(scores, barrier, kind):
     """First row with the largest ``scores - barrier``."""
