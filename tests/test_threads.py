@@ -6,7 +6,8 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
-from threading import Event
+from threading import Barrier, Event
+from time import sleep
 
 import numpy as np
 import pytest
@@ -224,9 +225,49 @@ def test_results_are_not_far_ahead_of_what_was_asked_for():
     begun = []
     results = in_order(lambda i: begun.append(i) or i, range(100), 2, ahead=3)
     assert next(results) == 0
-    assert len(begun) <= 2 * 3 + 1 + 2  # and one that each thread works on
+    sleep(0.1)  # the other thread goes on
+    assert len(begun) <= 1 + 2 * 3
     assert list(results) == [*range(1, 100)]
     assert sorted(begun) == [*range(100)]
+
+
+def test_threads_work_at_the_same_time():
+    both = Barrier(2, timeout=20)
+    run_all(lambda _: both.wait(), range(2), 2)
+    assert [*in_order(lambda i: both.wait() * 0 + i, range(8), 2)] == [*range(8)]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_results_before_an_error_are_given_and_the_first_error_is_raised(n_jobs):
+    def fail(i):
+        if i >= 5:
+            raise IndexError(i)
+        return i
+
+    found = []
+    with pytest.raises(IndexError, match="5"):
+        for result in in_order(fail, range(50), n_jobs):
+            found.append(result)
+    assert found == [0, 1, 2, 3, 4]
+
+
+SUSPENDED = """
+from maxmargin._threads import in_order
+def consume():
+    results = in_order(lambda i: i, range(1000), 2)
+    for result in results:
+        raise {error}
+consume()
+"""
+
+
+@pytest.mark.parametrize("error", ["ValueError", "KeyboardInterrupt"])
+def test_a_program_ends_though_results_were_not_asked_for(error):
+    # The traceback of the error keeps the generator, which is never closed.
+    program = [sys.executable, "-c", SUSPENDED.format(error=error)]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert ended.returncode != 0
+    assert ended.stderr.strip().endswith(error)
 
 
 def test_items_that_are_not_asked_for_are_not_begun():

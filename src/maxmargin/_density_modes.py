@@ -132,9 +132,9 @@ def squared_distances(X: Any, kernel: Any, rng: np.random.Generator) -> np.ndarr
     diagonal = kernel_diagonal(X, kernel, params)
     unit = max(float(diagonal.max()), 1e-300)  # squares of any kernel fit into float32
 
-    def block(i: slice) -> np.ndarray:
-        K = X[i] if kernel == "precomputed" else evaluate_kernel(X[i], X, kernel, params)
-        return np.maximum((diagonal[i, None] + diagonal - 2.0 * K) / unit, 0.0)
+    def block(rows: slice) -> np.ndarray:
+        K = X[rows] if kernel == "precomputed" else evaluate_kernel(X[rows], X, kernel, params)
+        return np.maximum((diagonal[rows, None] + diagonal - 2.0 * K) / unit, 0.0)
 
     return filled_matrix(X.shape[0], np.float32, block)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from threading import Condition, Lock, Thread, local
+from queue import SimpleQueue
+from threading import Lock, Thread, local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -50,11 +51,12 @@ def in_order(
     if n_jobs == 1 or len(items) == 1:
         yield from map(work, items)
         return
-    queue = Queue(work, items, ahead * n_jobs)
-    pool = _pool(n_jobs)
-    helpers = [pool.submit(queue.help) for _ in range(min(n_jobs, len(items)) - 1)]
+    queue, pool = Queue(work, items, ahead * n_jobs), _pool(n_jobs)
+    helpers: list[Future[None]] = []
     try:
         for i in range(len(items)):
+            for _ in range(queue.wanted(n_jobs)):
+                helpers.append(pool.submit(queue.help))
             yield queue.result(i)
     finally:
         queue.stop()
@@ -92,71 +94,75 @@ class Queue:
     """Items that several threads work on, and their results until they are requested.
 
     A future for every item would take longer than a small one. The thread that requests results
-    works, too: it need not be woken, and does not depend on others, which may be busy.
+    works, too: it need not be woken, and does not depend on others, which may be busy. Helpers do
+    not wait, since nobody may request the results that are left: they leave and are called again.
     """
 
     def __init__(self, work: Callable[[Any], Any], items: list[Any], ahead: int) -> None:
         self.work, self.items, self.ahead = work, items, ahead
-        self.taken = self.given = 0
-        self.found: dict[int, Any] = {}
-        self.error: BaseException | None = None
-        self.changed = Condition()
+        self.taken = self.given = self.helping = 0
+        self.lock = Lock()
+        self.done: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
+        self.found: dict[int, tuple[Any, BaseException | None]] = {}  # done, not requested yet
+
+    def wanted(self, n_jobs: int) -> int:
+        """Return how many helpers to call now."""
+        with self.lock:
+            count = min(n_jobs - 1 - self.helping, len(self.items) - self.taken - 1)
+            self.helping += max(count, 0)
+        return count
 
     def help(self) -> None:
-        """Work on items until none is left."""
-        while True:
-            with self.changed:
-                while self.taken < len(self.items) and self.taken >= self.given + self.ahead:
-                    self.changed.wait()
-                if self.taken == len(self.items):
-                    return
-                i = self._take()
+        """Work on items while there are any."""
+        while (i := self._take()) is not None:
             self._do(i)
+        with self.lock:
+            self.helping -= 1
 
     def result(self, i: int) -> Any:
         """Return the result of item ``i``; work on items until it is there."""
-        while True:
-            with self.changed:
-                most = min(len(self.items), self.given + self.ahead)
-                while self.taken >= most and not (i in self.found or self.error):
-                    self.changed.wait()
-                if self.error is not None:
-                    raise self.error
-                if i in self.found:
-                    self.given = i + 1
-                    self.changed.notify_all()
-                    return self.found.pop(i)
-                mine = self._take()
-            depth = getattr(_own, "depth", 0)
-            _own.depth = depth + 1
-            try:
-                self._do(mine)
-            finally:
-                _own.depth = depth
+        depth = getattr(_own, "depth", 0)
+        while i not in self.found:
+            if self.done.empty() and (mine := self._take()) is not None:
+                try:
+                    _own.depth = depth + 1
+                    self._do(mine)
+                finally:
+                    _own.depth = depth
+            number, *outcome = self.done.get()
+            self.found[number] = outcome[0], outcome[1]
+        result, error = self.found.pop(i)
+        if error is not None:
+            raise error
+        with self.lock:
+            self.given = i + 1
+        return result
 
     def stop(self) -> None:
         """Begin no more items."""
-        with self.changed:
+        with self.lock:
             self.taken = len(self.items)
-            self.changed.notify_all()
 
-    def _take(self) -> int:
-        self.taken += 1
-        return self.taken - 1
+    def _take(self) -> int | None:
+        """Return the next item to begin, if there is one."""
+        with self.lock:
+            if self.taken >= min(len(self.items), self.given + self.ahead):
+                return None
+            self.taken += 1
+            return self.taken - 1
 
     def _do(self, i: int) -> None:
+        """Items are begun in order: those before one that fails are done, as by one thread."""
         try:
-            result = self.work(self.items[i])
+            self.done.put((i, self.work(self.items[i]), None))
         except BaseException as error:
-            self.error = error
             self.stop()
-        else:
-            with self.changed:
-                self.found[i] = result
-                self.changed.notify_all()
+            self.done.put((i, None, error))
+            if isinstance(error, KeyboardInterrupt):  # at once, not in the order of the items
+                raise
 
 
-def idle(n_jobs: int) -> int:
+def free_threads(n_jobs: int) -> int:
     """Return the number of threads for work within other work: one if that has threads already."""
     return 1 if getattr(_own, "depth", 0) > 0 else n_jobs
 
@@ -169,7 +175,7 @@ def later(work: Callable[[], Any], n_jobs: int) -> Callable[[], Any]:
     >>> later(lambda: 1 + 1, 2)()
     2
     """
-    if idle(n_jobs) == 1:
+    if free_threads(n_jobs) == 1:
         return work
     return _pool(n_jobs).submit(work).result
 

@@ -354,8 +354,8 @@ def agreement(first: np.ndarray, second: np.ndarray, k: int) -> float:
     >>> agreement(labels, 1 - labels, 2), round(agreement(labels, np.array([0, 1, 0, 1]), 2), 9)
     (1.0, -0.5)
     """
-    pairs_of = first.astype(np.int64) * k + second  # labels of one byte would overflow
-    common = np.bincount(pairs_of, minlength=k * k).reshape(k, k).astype(np.float64)
+    cells = first.astype(np.int64) * k + second  # labels of one byte would overflow
+    common = np.bincount(cells, minlength=k * k).reshape(k, k).astype(np.float64)
     rows, columns, n = common.sum(axis=1), common.sum(axis=0), float(len(first))
     together = float((common * (common - 1)).sum())
     one, other = float((rows * (rows - 1)).sum()), float((columns * (columns - 1)).sum())

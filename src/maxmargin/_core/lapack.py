@@ -157,6 +157,7 @@ def invert_definite(A: np.ndarray, n_jobs: int = 1) -> int:
                 A[at, here] = -inverse if i == first else Q[:, here]
 
         run_all(sweep, starts, n_jobs)
+        # The row of tiles with the next diagonal one first.
         run_all(update, sorted(tiles, key=lambda tile: tile[0] != first + TILE), n_jobs)
         run_all(store, starts, n_jobs)
 

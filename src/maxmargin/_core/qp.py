@@ -21,9 +21,6 @@ adds multipliers tau, one per cluster, with the cost l/2 |tau|_1; see :class:`Sc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import add as plus
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -87,7 +84,7 @@ def solve_qp(
     >>> solution.multipliers, solution.value
     (array([0.25]), 0.125)
     """
-    m, report, n_iter = len(gains), np.empty(3), 0
+    m, report = len(gains), np.empty(3)
     if balance is None:
         x = np.zeros(m + 1)
         if start is not None:
@@ -95,7 +92,7 @@ def solve_qp(
         n_iter = capped_active_set(np.ascontiguousarray(gram), gains, x, tol, NOISE, report)
         value, gap, residual = report.tolist()
         return QpSolution(x[:m], np.zeros(0), np.zeros(0), value, residual, gap, n_iter)
-    H, q, E, e = _balanced(gram, gains, balance)
+    n_iter, (H, q, E, e) = 0, _balanced(gram, gains, balance)
     for attempt in range(ATTEMPTS):
         x, y, shifted = _start(start if attempt == 0 else None, m, e, balance, attempt)
         most = 50 + 20 * len(q)
@@ -192,47 +189,62 @@ class CutPool:
     def __init__(self, width: int, blocks: tuple[Any, ...] | None = None) -> None:
         self.blocks: tuple[Any, ...] = (slice(0, width),) if blocks is None else tuple(blocks)
         self.block_weights = np.ones(len(self.blocks))
-        self._room = _Room(width, len(self.blocks), FIRST_ROOM)
-        self._show(0)
+        self._room, self._m = _Room(width, len(self.blocks), FIRST_ROOM), 0
 
-    def _show(self, m: int) -> None:
-        """Let the attributes be views of the first m entries of arrays with room for more."""
-        room = self._room
-        self.vectors, self.gains = room.vectors[:m], room.gains[:m]
-        self.grams = room.grams[:, :m, :m]
-        self.multipliers, self.idle = room.multipliers[:m], room.idle[:m]
+    @property
+    def vectors(self) -> np.ndarray:
+        """The vectors A_c, (m, width)."""
+        return self._room.vectors[: self._m]
+
+    @property
+    def gains(self) -> np.ndarray:
+        """The gains g_c, (m,)."""
+        return self._room.gains[: self._m]
+
+    @property
+    def grams(self) -> np.ndarray:
+        """Products of the vectors within each block, (blocks, m, m)."""
+        return self._room.grams[:, : self._m, : self._m]
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """Multipliers of the last solution, (m,)."""
+        return self._room.multipliers[: self._m]
+
+    @property
+    def idle(self) -> np.ndarray:
+        """For how many solutions each cut has been of no use, (m,)."""
+        return self._room.idle[: self._m]
 
     def add(self, vector: np.ndarray, gain: float) -> None:
         """Append a cut; its products with the others are one row of the Gram matrices."""
-        m = len(self.gains)
+        m = self._m
         if m == len(self._room.gains):
             self._keep(slice(m), 2 * m)
-        self._show(m + 1)
-        self.vectors[m], self.gains[m], self.multipliers[m], self.idle[m] = vector, gain, 0.0, 0
+        room, self._m = self._room, m + 1
+        room.vectors[m], room.gains[m], room.multipliers[m], room.idle[m] = vector, gain, 0.0, 0
         for gram, block in zip(self.grams, self.blocks):
             gram[m] = gram[:, m] = self.vectors[:, block] @ vector[block]
 
     def _keep(self, chosen: Any, size: int) -> None:
         """Move the chosen cuts to arrays with room for ``size`` of them."""
-        room = _Room(self.vectors.shape[1], len(self.blocks), size)
-        gains = self.gains[chosen]
+        room, gains = _Room(self.vectors.shape[1], len(self.blocks), size), self.gains[chosen]
         m = len(gains)
         room.vectors[:m], room.gains[:m] = self.vectors[chosen], gains
         room.grams[:, :m, :m] = self.grams[:, chosen][:, :, chosen]
         room.multipliers[:m], room.idle[:m] = self.multipliers[chosen], self.idle[chosen]
-        self._room = room
-        self._show(m)
+        self._room, self._m = room, m
 
     def shift(self, change: np.ndarray, gains: np.ndarray) -> None:
         """Add to every cut's vector and gain."""
-        self.vectors += change
-        self.gains += gains
+        self._room.vectors[: self._m] += change
+        self._room.gains[: self._m] += gains
         for gram, block in zip(self.grams, self.blocks):
             gram[:] = self.vectors[:, block] @ self.vectors[:, block].T
 
     def solve(self, alpha: float, balance: ScoreBalance | None = None) -> QpSolution:
         """Best multipliers for these cuts; ``value`` is a lower bound on the whole problem."""
-        gram = reduce(plus, map(mul, self.block_weights, self.grams)) / alpha
+        gram = sum(w * block for w, block in zip(self.block_weights, self.grams)) / alpha
         solution = solve_qp(gram, self.gains, start=self.multipliers, balance=balance)
         self.keep(solution.multipliers)
         return solution
@@ -240,12 +252,14 @@ class CutPool:
     def keep(self, multipliers: np.ndarray) -> None:
         """Take over the multipliers of a solution; count for how long each cut was of no use."""
         self.multipliers[:] = multipliers
-        self.idle += 1
-        self.idle[multipliers > 0] = 0
+        idle = self.idle
+        idle += 1
+        idle[multipliers > 0] = 0
 
     def coef(self, alpha: float) -> np.ndarray:
         """The best W for these cuts (without score balance)."""
-        return self.multipliers @ self.vectors / alpha
+        coef: np.ndarray = self.multipliers @ self.vectors / alpha
+        return coef
 
     def prune(self, idle: int = IDLE) -> np.ndarray:
         """Drop cuts that were of no use in the last ``idle`` solutions; return which were kept."""

@@ -100,7 +100,7 @@ class MultipleKernelMarginClustering(BaseMarginClustering):
         Seed of the starts; on one machine, the same seed gives the same bits for any number of
         threads.
     n_jobs : int or None, default=None
-        Threads over blocks of rows.
+        Threads over blocks of rows; fits of fewer than 500 rows use one.
 
     Attributes
     ----------

@@ -82,7 +82,8 @@ class LeastSquaresMarginClustering(BaseMarginClustering):
     random_state : int, RandomState instance or None, default=None
         Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Number of threads over initialisations and blocks of rows.
+        Number of threads over initialisations and blocks of rows; fits of fewer than 500 rows
+        use one.
 
     Attributes
     ----------

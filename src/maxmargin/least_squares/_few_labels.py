@@ -336,7 +336,7 @@ def _similarities(free: LabelFree, labelled: np.ndarray, n_jobs: int) -> Iterato
         K, neighbours = fmap.first_kernel(rows, dtype, n_jobs)
         for number, kernel in enumerate(fmap.kernels):
             if number > 0:
-                K = filled_matrix(n, dtype, lambda i: kernel.kernel_values(rows[i]), n_jobs)  # noqa: B023
+                K = filled_matrix(n, dtype, lambda some: kernel.kernel_values(rows[some]), n_jobs)  # noqa: B023
             yield from _kernel_parts(K, share, labelled, at, number, kernel.kernel == "cosine")
         for smoothness in SMOOTHNESS[: None if at == 0 else 1]:
             S = graph_similarity(neighbours, weights, dtype.type, smoothness)

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -293,7 +294,7 @@ def mixed_similarity(
     made += [partial(make_similarity, other, X, *given) for other in fmap.kernels[1:]]
     if fmap.n_neighbors:
         made.append(partial(graph_similarity, neighbours, weights, dtype, n_jobs=inside))
-    parts = list(in_order(lambda make: make(), made, at_once))
+    parts = list(in_order(call, made, at_once))
     first: Similarity = parts[0]
     if fmap.n_neighbors:
         matrix = parts.pop()
@@ -302,9 +303,10 @@ def mixed_similarity(
     else:
         matrix = np.zeros((n, n), first.matrix.dtype)
     shares = np.full(len(parts), 1.0 / len(parts)) if fmap.shares is None else fmap.shares
+    factors = np.asarray(shares, matrix.dtype)
 
     def mix(rows: slice) -> None:
-        mixed, factors = matrix[rows], np.asarray(shares, matrix.dtype)
+        mixed = matrix[rows]
         mixed *= factors[-1]
         for factor, kernel in zip(factors, parts[: len(fmap.kernels)]):
             add_scaled(mixed, factor, kernel.matrix[rows])

@@ -19,7 +19,7 @@ from scipy import sparse
 from .._core.features import DEVICE_KERNELS, FeatureMap, kernel_basis, kernel_params
 from .._core.lapack import invert_definite
 from .._data.source import MemoryRows
-from .._threads import by_strips, idle, run_all
+from .._threads import by_strips, free_threads, run_all
 from ._numba import add_members, add_products
 from ._settings import Settings
 
@@ -54,7 +54,7 @@ class Similarity:
         found = np.zeros((k, len(labels)), self.matrix.dtype)
         labels = labels.astype(np.int32, copy=False)
 
-        n, n_jobs = len(labels), idle(self.n_jobs)
+        n, n_jobs = len(labels), free_threads(self.n_jobs)
         width = max(1, -(-n // n_jobs))  # of columns: all sums have the same order for any width
 
         def strip(j: int) -> None:

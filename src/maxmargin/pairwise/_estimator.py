@@ -79,7 +79,7 @@ class PairwiseMarginClustering(BaseMarginClustering):
     random_state : int, RandomState instance or None, default=None
         Seed. On one machine, results do not depend on the number of threads.
     n_jobs : int or None, default=None
-        Number of threads over blocks of rows.
+        Number of threads over blocks of rows; fits of fewer than 500 rows use one.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ class SemidefiniteMarginClustering(BaseMarginClustering):
     random_state : int, RandomState instance or None, default=None
         Seed of the samples for ``max_samples`` and ``gamma="median"``.
     n_jobs : int or None, default=None
-        Number of threads over blocks of rows.
+        Number of threads over blocks of rows; fits of fewer than 500 rows use one.
 
     Attributes
     ----------
