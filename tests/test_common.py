@@ -533,7 +533,7 @@ def test_long_compiled_searches_return_now_and_then(monkeypatch):
 def test_other_threads_go_on_while_lapack_works():
     A = np.random.default_rng(0).normal(size=(400, 400))
     A = A @ A.T + 400 * np.eye(400)
-    lapack._factorisation("dpotrf", b"L", 400, A.copy(), 400)  # imports what it needs
+    lapack._lapack("dpotrf", b"L", 400, A.copy(), 400)  # imports what it needs
     ticks, over = [0], threading.Event()
 
     def tick():
@@ -542,7 +542,7 @@ def test_other_threads_go_on_while_lapack_works():
 
     def passed():
         factor, before = A.copy(), ticks[0]
-        assert lapack._factorisation("dpotrf", b"L", 400, factor, 400) == 0
+        assert lapack._lapack("dpotrf", b"L", 400, factor, 400) == 0
         return ticks[0] - before
 
     thread = threading.Thread(target=tick)

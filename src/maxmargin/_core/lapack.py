@@ -69,7 +69,7 @@ def _call(library: str, name: str, *args: bytes | int | float | np.ndarray) -> N
     _routine(library, name, len(args))(*pointers)
 
 
-def _factorisation(name: str, *args: bytes | int | float | np.ndarray) -> int:
+def _lapack(name: str, *args: bytes | int | float | np.ndarray) -> int:
     """Call a LAPACK routine and return its error code, its last argument."""
     info = np.zeros(1, np.intc)
     _call("lapack", name, *args, info)
@@ -176,7 +176,7 @@ def _invert_tile(A: np.ndarray) -> int:
     n, kind = len(A), KINDS[A.dtype.char]
     # LAPACK goes by columns: its lower triangle is the upper one here.
     args = b"L", n, A, n
-    info = _factorisation(f"{kind}potrf", *args) or _factorisation(f"{kind}potri", *args)
+    info = _lapack(f"{kind}potrf", *args) or _lapack(f"{kind}potri", *args)
     mirror_upper(A)
     return info
 
@@ -195,10 +195,10 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     support, found = np.empty(2 * max(n, 1), np.intc), np.zeros(1, np.intc)
     size, whole = np.empty(1), np.empty(1, np.intc)
     head = (b"V", b"A", b"L", n, A, max(n, 1), 0.0, 1.0, 1, n, 0.0, found, w, Z, max(n, 1), support)
-    _factorisation("dsyevr", *head, size, -1, whole, -1)  # asks for the best size of the work space
+    _lapack("dsyevr", *head, size, -1, whole, -1)  # asks for the best size of the work space
     lwork, liwork = int(size[0]), int(whole[0])
     space = np.empty(lwork), lwork, np.empty(liwork, np.intc), liwork
-    info = interruptible(n, _factorisation, "dsyevr", *head, *space)
+    info = interruptible(n, _lapack, "dsyevr", *head, *space)
     if info != 0:
         raise np.linalg.LinAlgError(f"the eigenvalues were not found (LAPACK error {info})")
     return w, Z
