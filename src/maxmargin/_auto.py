@@ -54,7 +54,7 @@ from ._base import SHARED_CONSTRAINTS, BaseMarginClustering
 from ._callbacks import Interval, StrOptions, with_callbacks
 from ._cluster_number import ClusterNumberChoice, doubt_of
 from ._core.dedup import FitInput, check_no_labels
-from ._core.features import KERNELS
+from ._core.kernels import KERNELS
 from ._core.links import Links, clusters_needed
 from ._core.model import Model, NotKept, host_labels, not_kept
 from ._separated_number import number_for_fit

@@ -48,15 +48,9 @@ from ._core.dedup import (
     with_links,
 )
 from ._core.descent import MAX_ITER
-from ._core.features import (
-    KERNELS,
-    FeatureMap,
-    check_precomputed,
-    feature_rank,
-    fit_features,
-    kernel_params,
-)
+from ._core.features import FeatureMap, feature_rank, fit_features
 from ._core.init import fit_with_known
+from ._core.kernels import KERNELS, check_precomputed, kernel_params
 from ._core.model import (
     Model,
     host_labels,

@@ -29,7 +29,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from ._core.features import evaluate_kernel, kernel_diagonal, kernel_params
+from ._core.kernels import evaluate_kernel, kernel_diagonal, kernel_params
 from ._data.source import MemoryRows
 from ._threads import by_strips
 from .least_squares._numba_kernel import nearest

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ._cluster_number import ClusterNumberChoice, check_count, stable_number
 from ._core.dedup import FitInput, make_input
-from ._core.features import median_distance
+from ._core.kernels import median_distance
 from ._data.source import raise_with_hint
 from ._separated_number import CHOICE_ROWS, number_of_clusters
 from ._threads import one_thread

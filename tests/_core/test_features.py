@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
-from maxmargin._core.features import fit_features, kernel_params, median_distance
+from maxmargin._core.features import fit_features
+from maxmargin._core.kernels import kernel_params, median_distance
 from maxmargin._core.rows import scores
 from maxmargin._data.source import MemoryRows
 

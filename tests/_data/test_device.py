@@ -25,7 +25,8 @@ from maxmargin import (
     MultipleKernelMarginClustering,
     PairwiseMarginClustering,
 )
-from maxmargin._core.features import centred_rows, evaluate_kernel, fit_features
+from maxmargin._core.features import centred_rows, fit_features
+from maxmargin._core.kernels import evaluate_kernel
 from maxmargin._core.model import Model, label_block, margin_block, trained
 from maxmargin._core.rows import Block, Rows, cluster_means, scores, weighted_gram, weighted_sum
 from maxmargin._data.source import MemoryRows

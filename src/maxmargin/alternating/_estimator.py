@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
-from .._core.features import KERNELS, evaluate_kernel
+from .._core.kernels import KERNELS, evaluate_kernel
 from .._core.model import Model
 from .._core.rows import factorise
 from .._core.size_floor import LOSSES, row_losses, size_floor

@@ -16,8 +16,9 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from .._core.descent import Outcome, descend
-from .._core.features import centred_rows, evaluate_kernel, median_distance
+from .._core.features import centred_rows
 from .._core.init import kmeans
+from .._core.kernels import evaluate_kernel, median_distance
 from .._core.rows import Factor, Rows, factorise, fit_squared, scores, weighted_sum
 from .._core.size_floor import Sizes, balanced_split, loss_kinks, sign_split
 from .._core.tree import OFF_FLOOR, SplitState, in_root_features

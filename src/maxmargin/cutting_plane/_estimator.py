@@ -11,7 +11,8 @@ from .._base import SHARED_CONSTRAINTS, STRENGTH, BaseMarginClustering
 from .._callbacks import Interval, StrOptions
 from .._core.dedup import FitInput
 from .._core.descent import CONVERGED, MAX_ITER, STALLED
-from .._core.features import KERNELS, centre_of
+from .._core.features import centre_of
+from .._core.kernels import KERNELS
 from .._core.model import Model
 from .._core.size_floor import size_floor
 from .._data.source import RowSource

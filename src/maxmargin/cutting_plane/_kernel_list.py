@@ -11,16 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.features import (
-    AUTO_RANK,
-    KERNELS,
-    MAX_LINEAR_WIDTH,
-    FeatureMap,
-    check_precomputed,
-    fit_features,
-    kernel_params,
-    mapped_rows,
-)
+from .._core.features import AUTO_RANK, MAX_LINEAR_WIDTH, FeatureMap, fit_features, mapped_rows
+from .._core.kernels import KERNELS, check_precomputed, kernel_params
 from .._core.rows import Rows, concat
 from .._data.source import RowSource
 

@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from .._core.features import negative_squares
+from .._core.kernels import negative_squares
 from .._threads import by_strips
 from ._numba import joined_links
 from ._numba_kernel import nearest

@@ -24,7 +24,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
 from .._core.dedup import FitInput, row_fingerprints
-from .._core.features import FeatureMap, gaussian_of, kernel_diagonal, negative_squares
+from .._core.features import FeatureMap
+from .._core.kernels import gaussian_of, kernel_diagonal, negative_squares
 from .._core.lapack import WIDE
 from .._core.rows import Rows
 from .._threads import by_strips, in_order

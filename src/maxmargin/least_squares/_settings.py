@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.dedup import FitInput
-from .._core.features import KERNELS
+from .._core.kernels import KERNELS
 from .._data.source import MemoryRows, RowSource
 
 N_NEIGHBORS, ROWS_PER_NEIGHBOR = 10, 3

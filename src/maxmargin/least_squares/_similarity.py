@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._core.features import DEVICE_KERNELS, FeatureMap, kernel_basis, kernel_params
+from .._core.features import FeatureMap, kernel_basis
+from .._core.kernels import DEVICE_KERNELS, kernel_params
 from .._core.lapack import invert_definite
 from .._data.source import MemoryRows
 from .._threads import by_strips, free_threads, run_all
