@@ -129,8 +129,8 @@ class Queue:
                     self._do(mine)
                 finally:
                     _own.depth = depth
-            number, *outcome = self.done.get()
-            self.found[number] = outcome[0], outcome[1]
+            number, result, error = self.done.get()
+            self.found[number] = result, error
         result, error = self.found.pop(i)
         if error is not None:
             raise error
